@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
-// Below <cstdio>, which they need.
+// libjpeg's headers need <cstdio> and are therefore included after it.
 #include <jerror.h>
 #include <jpeglib.h>
 

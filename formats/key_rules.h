@@ -1,6 +1,6 @@
 // What Plimsoll knows of the keys of a JSON file that another program wrote into a model's folder.
-// One rule serves all such files: what changes numbers is done as the file says, or refused by
-// name. So each key of a file has a rule. What becomes of a key without one depends on the file.
+// For all such files, Plimsoll follows a key that changes numbers, or refuses the key by name. So
+// each known key has a KeyRule. How Plimsoll treats other keys depends on the file (UnknownKeys).
 #pragma once
 
 #include <span>

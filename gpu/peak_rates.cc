@@ -37,7 +37,7 @@ constexpr Known kKnown[] = {
      "PRO",
      {"NVIDIA RTX PRO 6000 Blackwell", 503.8e12, 1007.6e12, 251.9e12, 126e12, 1.792e12, 64e9,
       64e9}},
-    // Half of a superchip's way to its CPU, which two GPUs share.
+    // The rate to the host is half of the rate of the superchip's CPU link, which two GPUs share.
     {"GB200", "", {"NVIDIA GB200", 2500e12, 5000e12, 1250e12, 80e12, 8e12, 225e9, 900e9}},
     {"3060", "", {"NVIDIA GeForce RTX 3060", 25.5e12, 0, 12.7e12, 12.7e12, 0.36e12, 32e9, 32e9}},
     {"3080", "", {"NVIDIA GeForce RTX 3080", 59.5e12, 0, 29.8e12, 29.8e12, 0.76e12, 32e9, 32e9}},

@@ -48,8 +48,9 @@ class BlockChains {
   int64_t Kept(const Chain& chain) const;
   // The seconds of a step in addition to those of keeping everything.
   double Seconds(const Chain& chain) const;
-  // The most bytes alive at once while its blocks compute, without those that earlier blocks keep.
-  // `own`: the same, by region, of single blocks in the step that keeps everything.
+  // The most bytes alive at once while the chain's blocks compute, without the bytes that earlier
+  // blocks keep. `own`: by region, the bytes that a single block needs in addition to those
+  // that earlier blocks keep, in the step that keeps everything.
   int64_t Need(const Chain& chain, size_t program, std::span<const int64_t> own) const;
 
  private:

@@ -74,8 +74,9 @@ BlockShapes::BlockShapes(const Variant& variant, const KeptUse& keep, const Cost
   });
   MeasureSides(variant, keep);
   if (!kind_of_.empty()) MeasureShapes(variant, keep);
-  // With several micro-steps in a program, the results that one micro-step recomputes would wait
-  // for the others; and chains count the bytes that they keep only once.
+  // Chains are made only for programs of one micro-step. With several micro-steps, the recomputed
+  // results of one micro-step would wait for the others, and a chain counts the bytes that it keeps
+  // only once.
   if (blocks() > 1 && search_.options >= kThorough && variant.copies() == 1) {
     chains_ = BlockChains(variant, segments_, kind_of_, node_seconds_, keep, cost, options);
   }

@@ -49,7 +49,8 @@ class BlockShapes {
     // without what earlier blocks keep. `head`, `start`, `update`: the most alive in these parts,
     // of which this block is the nearest.
     std::vector<int64_t> forward, backward, head, start, update;
-    // How much the options of its neighbours differed from its own where it was measured.
+    // How much the neighbouring blocks' options differed from this block's option in the step in
+    // which the change was measured.
     double unlike = std::numeric_limits<double>::infinity();
   };
   // The options of blocks that are alike.
@@ -58,7 +59,7 @@ class BlockShapes {
     // The distinct sets of kept tensors. First those whose cost is a sum over blocks, by rising
     // kept bytes, then the others.
     std::vector<Fates> shapes;
-    size_t sums = 0;            // the number of the former
+    size_t sums = 0;            // the number of shapes whose cost is a sum over blocks
     std::vector<int> shape_of;  // by option
   };
   // An option for the decisions outside the blocks.

@@ -53,8 +53,8 @@ struct Candidate {
   size_t variant = 0;
   std::string policy;  // name of a named policy, or empty
   Fates fates;
-  // Seconds, and the most bytes alive at once with persistent tensors: sums over blocks, or of the
-  // candidate's programs (kExact).
+  // The seconds of a step, and the most bytes alive at once, persistent tensors included. Both are
+  // sums over blocks, or values of the candidate's programs (kExact).
   Cost predicted;
   std::optional<Cost> made;  // measured on its programs
   std::optional<ExactPlan> exact;

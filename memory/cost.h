@@ -10,7 +10,7 @@ namespace plimsoll::memory {
 
 struct Cost {
   enum class Kind {
-    kBound,     // a lower bound of its plans, up to small errors of sums over blocks
+    kBound,     // a lower bound on the plans' costs, up to small errors of sums over blocks
     kEstimate,  // may be too low or too high
     kExact      // measured on finished programs
   };

@@ -42,9 +42,10 @@ struct MeasuredRate {
   double bytes;  // bytes a second; infinite, likewise
 };
 
-// The rate of calls of a kind in a table that is sorted by kind: the row of the kind, else the op's
-// row for all forms, else, of an op that bytes bound, its first row for other numbers. nullptr: the
-// op was not measured.
+// Finds the rate for calls of a kind in a table that is sorted by kind. Returns the row of the
+// kind, else the row for all forms of the op with these numbers. An op whose time is bound by bytes
+// (kBandwidth) can also take the op's first row, which may be for other numbers. nullptr: the table
+// has none of these rows.
 const MeasuredRate* FindRate(std::span<const MeasuredRate> table, const RateKind& kind,
                              graph::CostClass cost_class);
 

@@ -39,7 +39,8 @@ struct PlanOptions {
   int64_t alignment = 64;
   bool in_place = true;
   int64_t search_work = 20'000'000;  // bound for each program and place (PlacementOptions)
-  // The rank whose own parts (graph::Alias) the aliases are; all else is the same on all ranks.
+  // The rank that is planned for. It determines only where aliases that are a rank's own part
+  // (graph::Alias) begin; the rest of the plan is the same on all ranks.
   MeshPosition position = {};
   StepOrder order = {};  // what is known of it; without kept tensors, nothing need be
 };
@@ -77,7 +78,8 @@ struct ProgramPlan {
   // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
   int peak_node = -1;
   std::string peak_at;  // that node in words
-  // Bytes alive at each node in the two arenas, persistent tensors included that are needed then.
+  // Bytes alive at each node in the two arenas. They include the persistent tensors that are needed
+  // at that node.
   std::vector<int64_t> live_bytes, host_live_bytes;
 };
 

@@ -22,8 +22,8 @@ namespace plimsoll::memory {
 
 inline constexpr int64_t kUnplaced = -1;
 
-// As PlaceWithin (memory/exact_placement.h). `work` is the number of that search's pairs that take
-// as long. `seed` orders ways that are rated alike.
+// Places the intervals like PlaceWithin (memory/exact_placement.h). `work` limits the search, in
+// units that take as long as a pair of PlaceWithin's search. `seed` orders choices of equal rating.
 ExactPlacement PlaceAlongSkyline(std::span<const Interval> intervals, int64_t capacity,
                                  int64_t work, uint32_t seed = 0);
 

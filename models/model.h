@@ -206,9 +206,9 @@ class Model {
   // the right shape, because settings beside the weights ask for another one.
   enum class Misfit {
     kRefused,
-    kFresh,          // it is initialised as in a new model: a head for other classes
-    kFitted,         // it is made from the tensor (Fit): positions of another number of patches
-    kFittedOrFresh,  // the same, or it starts afresh where there is no tensor
+    kFresh,          // the parameter is initialised as in a new model: a head for other classes
+    kFitted,         // Fit makes the parameter from the tensor: positions of more or fewer patches
+    kFittedOrFresh,  // like kFitted; like kFresh if the checkpoint has no tensor of the name
   };
   // By default the tables of new_tokens() are fitted, and all else is refused.
   virtual Misfit OnMisfit(const ParameterInfo& parameter) const;

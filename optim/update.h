@@ -92,7 +92,7 @@ struct UpdateOptions {
   // (graph::Merge).
   int64_t micro_steps = 1;
   int64_t ranks = 1;
-  // The factor of the largest number of a history, which becomes the state.
+  // A state that has a history becomes the largest number of its history, times this factor.
   double history_margin = 1;
   // Averages of the weights over the applied updates.
   std::optional<ops::WeightAverageOptions> average = std::nullopt;

@@ -19,8 +19,9 @@ struct UpdateInBackwardOptions {
   bool carried = false;
 };
 
-// Muon's update of a matrix, a chain of nodes, moves as one. It does not move if it gathers the
-// matrix from data ranks, whose collectives keep their order at the end of the step.
+// Muon's update of a matrix is a chain of nodes, which move together. The chain does not move if it
+// gathers the matrix from data ranks, because these collectives keep their order at the end of the
+// step.
 //
 // Runs after all passes that add or move nodes which read parameters. Moves each node of the update
 // that depends on only one gradient to the first place after the nodes that it depends on: the
@@ -33,9 +34,9 @@ struct UpdateInBackwardOptions {
 //   %b.grad.squares = square_sum(%b.grad)
 //   %grad_norm = root_of_sums(%a.grad.squares, %b.grad.squares)
 //
-// which has the same bits (ops/reductions/reduce.h), as has everything else. Updates that need the
-// norm of all gradients (clipping by it, loss scaling, skipping steps whose gradients are not
-// finite) cannot move; then the program is not changed.
+// The norm has the same bits as before (ops/reductions/reduce.h), and so have all other results.
+// Updates that need the norm of all gradients (clipping by it, loss scaling, skipping steps whose
+// gradients are not finite) cannot move; then the program is not changed.
 class UpdateInBackward : public graph::Pass {
  public:
   explicit UpdateInBackward(UpdateInBackwardOptions options = {}) : options_(options) {}

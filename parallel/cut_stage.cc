@@ -254,10 +254,11 @@ class Cutter {
   graph::Builder g_;
   std::vector<Node> nodes_;
   std::vector<TensorId> metrics_;
-  // Of tables that the first and the last stage have, by node: the gradient that begins there, and
-  // this rank's part of one.
+  // For tables that both the first and the last stage have. `begins_`: by node, the gradient whose
+  // sum this stage begins at that node. `own_parts_`: by node, this rank's part of a gradient,
+  // which that node makes.
   std::map<size_t, TensorId> begins_, own_parts_;
-  std::vector<TensorId> whole_tables_;   // gradients of the others
+  std::vector<TensorId> whole_tables_;   // such tables' gradients of which ranks have no own part
   std::map<TensorId, TensorId> summed_;  // by metric or gradient: the sum over stages
 };
 

@@ -26,7 +26,7 @@ struct RankCall {
 
   Kind kind = Kind::kCollectiveStart;
   std::string op;       // the op of a collective
-  std::string tensor;   // made, sent or received; for a done, the tensor that its start named
+  std::string tensor;   // made, sent or received; in a …Done call, the tensor of its start
   std::string scope;    // the scope in the model
   std::string types;    // "f32[4,8] → f32[2,8]"; for transfers the type sent, "bf16[4,8]"
   std::string details;  // the other attributes of the op: "{axis="data", reduction="max"}"

@@ -79,8 +79,8 @@ class Divider {
   Program& program_;
   graph::Builder builder_;
   std::map<TensorId, Shape> shapes_;      // whole shapes of divided parameters
-  std::map<TensorId, TensorId> wholes_;   // by part: the whole that readers read instead
-  std::map<TensorId, TensorId> instead_;  // by view of a whole: the part that replaces it
+  std::map<TensorId, TensorId> wholes_;   // by shard: the gathered tensor that readers use
+  std::map<TensorId, TensorId> instead_;  // by view of an unsharded tensor: the shard instead
   int64_t bytes_ = 0, whole_bytes_ = 0;
 };
 

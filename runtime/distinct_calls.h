@@ -1,5 +1,5 @@
-// Tells nodes whose kernels do the same work on other data from those that do something new: what
-// was prepared or loaded for the one serves the other.
+// Deduplicates kernel preparation and loading. Nodes of the same ops, types and attributes use the
+// same kernels on other data; these kernels are prepared and loaded only once.
 #pragma once
 
 #include <span>

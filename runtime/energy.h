@@ -20,7 +20,8 @@ class EnergyCounter {
   // when the counter can't be read any more. Takes well under a millisecond.
   virtual std::optional<double> Joules() = 0;
 
-  // What is counted, including work of other processes: "the whole GPU, by NVML".
+  // Describes what the counter measures: "the whole GPU, by NVML". The counter includes the work of
+  // other processes.
   virtual std::string Counts() const = 0;
 };
 

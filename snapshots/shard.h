@@ -42,7 +42,8 @@ class ShardReader {
   ShardReader(std::span<const std::byte> bytes, std::string name, const Manifest& manifest,
               size_t index);
 
-  // Reads its whole slice of a tensor. UserError if the checksum doesn't match.
+  // Reads all of the shard's slice of a tensor. Throws a UserError if the slice's checksum doesn't
+  // match.
   void Read(const TensorRecord& tensor, std::span<std::byte> to) const;
 
   // The same in pieces, on any thread: bytes from number `at` on, of which nothing is known before

@@ -21,7 +21,7 @@ struct Announced {
   std::string gpu = {};                        // a line about the process's GPU memory
   std::string link = {};                       // a line about the speed of copies to the host
   std::string resumed = {};                    // a line about the snapshot it continues from
-  std::optional<int64_t> reserved_bytes = {};  // by memory that isn't the planned arena
+  std::optional<int64_t> reserved_bytes = {};  // reserved by the caching allocator, if it is used
 };
 
 // What follows the header once the first step can begin, in lines.

@@ -54,8 +54,8 @@ bool HasImageFiles(const std::string& folder);
 //              .gz: C = 1, 10 classes (MNIST, Fashion-MNIST, Kuzushiji-MNIST)
 //   CIFAR-10's data_batch_1.bin to data_batch_5.bin and test_batch.bin, in the folder or in its
 //              subfolder cifar-10-batches-bin: 32 × 32, C = 3 (red, green, blue), 10 classes
-// UserError, which names the file: one is missing, damaged or does not fit the others, a label is
-// no class; or there are no such files.
+// Throws a UserError that names the file if one is missing, is damaged, does not fit the others or
+// has a label that is no class. Throws a UserError, too, if the folder has no such files.
 ImageFiles ReadImageFiles(const std::string& folder);
 
 // The images of one of CIFAR-10's files.

@@ -37,7 +37,8 @@ bool HoldsExamples(
 void ForEachLine(const MappedFile& file,
                  FunctionRef<void(std::string_view line, const std::string& where)> visit);
 
-// The same for the examples of a file: lines, or the elements of the array of a *.json.
+// Calls visit(object, where) for each example of a file. An example is a line, or in a *.json an
+// element of the array.
 void ForEachExample(const MappedFile& file,
                     FunctionRef<void(std::string_view object, const std::string& where)> visit);
 
@@ -84,9 +85,9 @@ FoundExamples FindExamples(const std::vector<MappedFile>& files, const ChatOptio
 void CheckFirstExample(std::string_view start, const std::string& path, const ChatOptions& chats,
                        const Tokenizer& tokenizer);
 
-// Receives ids that carry loss as targets or don't. `text_bytes`, of what ExampleReader made, come
-// with the last ids of an example, or of each text of a preference; they are 0 before, so that one
-// knows where texts end.
+// Receives ids. `carries_loss`: whether these ids carry loss as targets. `text_bytes`: the size of
+// what ExampleReader made. It comes with the last ids of an example, or of each text of a
+// preference; with earlier ids `text_bytes` is 0. So the receiver knows where texts end.
 using ExampleSink =
     FunctionRef<void(std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss)>;
 

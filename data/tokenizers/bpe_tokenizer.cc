@@ -174,7 +174,8 @@ class BpeTokenizer : public Tokenizer {
     while (begin < at && (static_cast<uint8_t>(text[begin]) & 0xc0) == 0x80) ++begin;
     const std::string_view before = text.substr(begin, at - begin);
     if (raw_added_.AnyEnds(before)) return false;
-    // Whether what the normaliser puts before a text is part of such a token isn't known here.
+    // An added token may begin with the text that the normaliser puts before each text. `before`
+    // does not show that text, so the tokens are compared without it.
     const std::string normalized = normalizer_.Apply(before, /*within=*/true);
     if (std::ranges::any_of(normalized_ends_,
                             [&](const auto& token) { return normalized.ends_with(token); })) {

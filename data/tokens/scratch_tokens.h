@@ -26,7 +26,7 @@ class ScratchTokenWriter {
  public:
   explicit ScratchTokenWriter(const ScratchTokensForm& form);
 
-  // The ids of so many bytes of the text.
+  // Appends ids that were made from `text_bytes` bytes of the text.
   void Append(std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss = true);
   std::shared_ptr<const TokenSource> Finish();
 

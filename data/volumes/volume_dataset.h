@@ -17,8 +17,8 @@ namespace plimsoll::data {
 inline constexpr const char* kDatasetFile = "dataset.json";
 
 struct VolumeDataset {
-  // The names of the classes by their labels: of {"0": "background", …}, or as nnU-Net has it,
-  // {"background": 0, …}. Labels below 0 and the one that is called "ignore" are no classes.
+  // The names of the classes by their labels. The file has {"0": "background", …} or, like
+  // nnU-Net's files, {"background": 0, …}. Labels below 0 and the label "ignore" are no classes.
   std::map<int64_t, std::string> classes;
   std::optional<int64_t> ignored;  // the label "ignore": its voxels count for nothing
   // By channel, as the file writes it, such as "CT": nnU-Net normalises intensities by these names.

@@ -15,12 +15,13 @@ class CudaCallTimer {
   CudaCallTimer();
   ~CudaCallTimer();
 
-  // Seconds that the node's kernel takes in a recorded program: the call is recorded many times in
-  // a row and replayed, on arguments that are in no cache unless they alone fill it. Algorithms are
-  // chosen first, as before a run. Ids lie within the tables, numbers are random.
+  // Returns the seconds that the node's kernel takes in a recorded program. The call is recorded
+  // many times in a row and replayed. The arguments of a call are in no cache when the call begins,
+  // unless the arguments of one call fill the cache. Algorithms are chosen first, as before a run.
+  // Ids are within their tables; floating-point arguments are random.
   //
-  // Negative when it can't be timed: no kernel, more scratch than `most_bytes`, or a kernel that
-  // refuses such numbers.
+  // Returns a negative number when the node can't be timed: the node has no kernel, the kernel
+  // needs more scratch than `most_bytes`, or the kernel refuses these arguments.
   double Time(const graph::Program& program, const graph::Node& node, int64_t most_bytes);
 
   // Whether one launch handles calls of this op on many tensors. Then only the time of a large call

@@ -214,7 +214,8 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     executor->Record();
     parts_.graphs += Grown();
   }
-  // Memory that the driver has given back since counts as taken from what it held at first.
+  // A negative part means that the driver freed memory while the part was measured. That memory is
+  // subtracted from the context's, which the driver held at first.
   for (int64_t* part : {&parts_.code, &parts_.graphs}) {
     parts_.context += std::min<int64_t>(*part, 0);
     *part = std::max<int64_t>(*part, 0);

@@ -17,9 +17,9 @@ class CudaUpload {
  public:
   CudaUpload() { Hold(0); }
 
-  // Makes room for so many bytes, in place of what there is, within a least and a most. With all
-  // slots of a step, the host can hand in the next one while the device still works. Not while
-  // bytes are under way.
+  // Replaces the pinned memory by memory for `bytes` bytes, within a minimum and a maximum. If
+  // `bytes` are those of all input slots of a step, the host can hand in the next step's inputs
+  // while the device still works. Call this only when no copy is in flight.
   void Hold(int64_t bytes);
 
   // Enqueues the copy on the stream. Waits only if all pinned memory is in use.

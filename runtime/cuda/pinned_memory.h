@@ -13,8 +13,8 @@
 
 namespace plimsoll::runtime {
 
-// Throws the UserError for `what`, so many bytes of pinned memory, which cannot be swapped, and
-// which systems therefore limit.
+// Throws a UserError which says that the system refuses `what`, `bytes` bytes of pinned memory.
+// Pinned memory cannot be swapped; therefore systems limit it.
 [[noreturn]] void RefusePinning(std::string_view reason, int64_t bytes, const char* what);
 
 class PinnedMemory {

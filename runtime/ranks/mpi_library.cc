@@ -10,7 +10,7 @@
 namespace plimsoll::runtime {
 namespace {
 
-// Of Open MPI 3 to 5, and what keeps their binary interface.
+// The MPI library of Open MPI 3 to 5, and of later versions with the same binary interface.
 constexpr const char* kLibrary = "libmpi.so.40";
 
 void* Load() {

@@ -25,8 +25,8 @@ class RankGroup {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Returns on every rank the text that rank `root` gives. Any bytes; texts of other ranks are
-  // ignored.
+  // Returns on every rank the text that rank `root` gives. The text may have any bytes; texts of
+  // other ranks are ignored.
   virtual std::string Broadcast(std::string_view text, int root = 0) = 0;
   // Returns on every rank what each rank gives, in the order of the ranks. Lengths may differ.
   virtual std::vector<std::string> Gather(std::string_view text) = 0;

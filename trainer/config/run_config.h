@@ -418,7 +418,7 @@ struct RunDirConfig {
 struct SaveConfig {
   int64_t every = 0;       // steps; 0: never
   int64_t keep = 2;        // the newest; 0: all
-  int64_t keep_every = 0;  // steps; 0: no others
+  int64_t keep_every = 0;  // keeps snapshots of steps divisible by this, too; 0: only the newest
   bool best = false;       // of the best evaluation
   bool on_exit = true;     // when a signal ends the run, and after the last step
   OnSaveError on_error = OnSaveError::kContinue;

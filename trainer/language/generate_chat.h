@@ -26,8 +26,8 @@ struct TurnMarks {
   std::optional<int32_t> end;  // the token that ends a turn
   std::string stop;            // the text that ends it, where that is no token; empty: nothing does
 };
-// By rendering a turn with a question and an answer, after `system`. UserError when the template
-// refuses such a chat.
+// Finds the marks in a rendered chat of `system`, a question and an answer. Throws a UserError when
+// the template refuses such a chat.
 TurnMarks FindTurnMarks(data::ChatRenderer& renderer, const data::Tokenizer& tokenizer,
                         const std::optional<std::string>& system);
 

@@ -26,7 +26,7 @@ void ShareLists(const parallel::RankCalls& first, parallel::RankCalls& calls) {
 
 CompiledStep CompileRank(const models::Model& model, CompileOptions options, int64_t rank) {
   options.rank = rank;
-  options.dump_directory.clear();  // the first rank's programs are there
+  options.dump_directory.clear();  // only the first rank's programs are dumped
   try {
     return Compile(model, options);
   } catch (const InternalError& error) {

@@ -11,8 +11,9 @@
 namespace plimsoll::trainer {
 
 // Opens the data, counts it, and fills in the values that follow from train.epochs and the other
-// keys that count epochs. Does nothing when the file has no such key. `started` as for LoadRun.
-// UserError when the data cannot be read, or has no epochs.
+// keys that count epochs. Does nothing when the file has no such key. `started` is the number of
+// started ranks (config::DataRanks). Throws a UserError when the data cannot be read, or has no
+// epochs.
 void CountEpochs(config::Loaded& loaded, int64_t started);
 
 // CountEpochs for data that are already open.

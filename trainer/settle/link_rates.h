@@ -25,7 +25,8 @@ void MeasureLink(
     const config::RunConfig& config, runtime::RankGroup& ranks,
     const std::function<std::optional<runtime::HostLink>()>& measure = runtime::MeasureHostLink);
 
-// The speed that was measured for such runs; nullopt: none was measured yet.
+// The link's speed as measured earlier for runs on the same GPU with the same number of ranks;
+// nullopt: no measured speed is stored.
 std::optional<memory::LinkRates> KnownLink(const config::RunConfig& config);
 
 // "link 52.1 GB/s to the GPU, 53.0 back, 48.2 and 47.9 both ways at once: measured".

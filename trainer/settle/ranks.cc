@@ -78,7 +78,7 @@ size_t FirstOfStage(const Mesh& mesh, size_t rank) {
 }
 
 // The first rank whose text differs from that of the first rank of its stage; 0: no rank's text
-// differs. All ranks call.
+// differs. All ranks call this.
 size_t FirstThatDiffers(runtime::World& world, const std::string& text, const Mesh& mesh = {}) {
   const std::vector<std::string> all = world.Gather(fmt::format("{:016x}", Fnv1a(text)));
   for (size_t rank = 1; rank < all.size(); ++rank) {

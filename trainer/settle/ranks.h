@@ -50,7 +50,7 @@ void RequireHostMemory(runtime::World& world, int64_t bytes, runtime::DeviceKind
 // copied, and how much scratch memory is available.
 
 // Throws a UserError on every rank unless all ranks pass the same text; the error names the first
-// rank that differs. All ranks call. `what` names the text: "configurations".
+// rank that differs. All ranks call this. `what` names the text: "configurations".
 void RequireSame(runtime::World& world, const std::string& text, const std::string& what);
 
 // Lines that must be equal on all ranks, or on all ranks of a pipeline's stage.
@@ -71,7 +71,7 @@ std::string Disagreement(const CommonLines& first, const CommonLines& other, int
                          int64_t first_rank = 0);
 
 // Throws a UserError on every rank if the lines of a rank differ from those of the first rank of
-// its stage; the error names the first such line. All ranks call.
+// its stage; the error names the first such line. All ranks call this.
 void RequireAgreement(runtime::World& world, const CompiledStep& compiled);
 
 // Identifies programs and their plans: a hash of their text, their tensors' offsets and the sizes
@@ -85,7 +85,7 @@ std::string FirstProblem(runtime::RankGroup& ranks, FunctionRef<void()> action);
 
 class Ranks {
  public:
-  // All ranks call. InternalError unless the mesh has as many ranks as the world.
+  // All ranks call this. Throws an InternalError unless the mesh has as many ranks as the world.
   Ranks(runtime::World& world, Mesh mesh) : world_(world), mesh_(world, std::move(mesh)) {}
 
   // Creates the communicators between the ranks' devices; the devices must outlive them.
@@ -126,9 +126,9 @@ class Ranks {
     trainer::RequireAgreement(world_, compiled);
   }
 
-  // Sets the model's FLOPs to the sum over all stages. All ranks call.
+  // Sets the model's FLOPs to the sum over all stages. All ranks call this.
   void AddUpStages(CompiledStep& compiled);
-  // The time of a step of all stages, predicted with each rank's own rates. All ranks call.
+  // Predicts the time of a step of all stages with each rank's own rates. All ranks call this.
   double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
 
   // UserError on every rank unless the ranks' hosts have enough memory for these plans.

@@ -70,7 +70,7 @@ struct FastestPlan {
 SettledRun Settle(const config::RunConfig& config, const models::Model& model);
 
 // Returns the choices of rank 0 on all ranks; timings and free memory of the other ranks may differ
-// and are ignored. All ranks call.
+// and are ignored. All ranks call this.
 SettledRun SettleOnFirst(const config::RunConfig& config, const models::Model& model,
                          runtime::RankGroup& ranks);
 

@@ -157,8 +157,8 @@ std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse)
   }
 }
 
-// All choices that change no number, left open at once; nothing: these are fewer than two, or are
-// not enough.
+// Sets all keys that change no number to `auto` at once. Returns nullopt if fewer than two such
+// keys exist, or if the run does not fit its limits even then.
 std::optional<Way> Together(const RunConfig& config, const Needs& limits) {
   Change all;
   all.run = config;
