@@ -17,8 +17,9 @@ struct WeightAverageOptions {
 
 // average ← value, if count is 1; otherwise average ← average + (1 − decay)(value − average). The
 // value is the weight with its remainder or master (ops/optimizer/optimizer.h): f32, or f64 where p
-// is, as `average` is. count i32[] ≥ 1 is the number of updates including the one before. Unless
-// apply (i32[] or kNoTensor) is 0. `average` is persistent and of p's shape.
+// is, as `average` is. count i32[] ≥ 1 is the number of updates, including the update just before.
+// If apply (i32[] or kNoTensor) is 0, `average` stays as it is. `average` is persistent and of p's
+// shape.
 void WeightAverage(graph::Builder& g, graph::Value average, StoredWeight weight, graph::Value count,
                    graph::Value apply, const WeightAverageOptions& options);
 
