@@ -41,7 +41,7 @@ Mean MeanOf(const std::vector<double>& sample) {
   if (sample.empty()) throw InternalError("the mean of nothing");
   const auto count = static_cast<double>(sample.size());
   Mean mean{.mean = 0, .deviation = {}, .count = static_cast<int64_t>(sample.size())};
-  // This way, equal values have exactly their own mean.
+  // Averages the differences from the first value, so that the mean of equal values is exact.
   for (const double value : sample) mean.mean += (value - sample[0]) / count;
   mean.mean += sample[0];
   if (sample.size() == 1) return mean;

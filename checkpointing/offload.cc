@@ -282,7 +282,7 @@ class Offloader {
   void Move(int n) {
     const bool view = nodes_[n].op->view;
     if (n >= forward_ && view && IsOffloaded(program_.Root(nodes_[n].outputs[0])))
-      return;  // emitted again where it is read
+      return;  // a view of an offloaded tensor is emitted again where it is read
     // A view may be emitted again later. Of other nodes, only op and phase are read once more.
     Node node = view ? nodes_[n] : std::move(nodes_[n]);
     if (n >= forward_) {

@@ -139,7 +139,8 @@ class Recomputer {
   TensorId ViewAgain(TensorId view) {
     const TensorId base = Again(program_.tensor(view).alias->base);
     const int n = view_nodes_[view];
-    // A cloned collective is done only once, so that its inputs need not live longer.
+    // The clone of a collective has one node that awaits it, not several, so that its inputs need
+    // not live longer.
     const bool done = n >= 0 && ops::IsCollectiveDone(*nodes_[n].op);
     if (done && done_.contains(base)) return done_.at(base);
     const TensorId again = AddViewLike(program_, view, base, std::string(kSuffix));

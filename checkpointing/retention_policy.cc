@@ -192,7 +192,8 @@ class Tagger {
     const auto needs_another = [&](const auto& self, int node, int block) -> bool {
       return std::ranges::any_of(nodes[node].inputs, [&](graph::TensorId id) {
         if (id == graph::kNoTensor || kept.contains(program_.Root(id))) return false;
-        if (program_.tensor(program_.Root(id)).type.scalar()) return false;  // always kept
+        // A scalar is always kept.
+        if (program_.tensor(program_.Root(id)).type.scalar()) return false;
         const auto maker = makers_.find(program_.Root(id));
         if (maker == makers_.end() || program_.tensor(maker->first).persistent) return false;
         return blocks.Of(static_cast<size_t>(maker->second)) != block ||

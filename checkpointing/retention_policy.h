@@ -33,7 +33,7 @@ namespace plimsoll::checkpointing {
 struct Patterns {
   std::vector<std::string> patterns;
   std::string key;
-  bool by_default = false;  // the user named none of them: a preset may match nothing
+  bool by_default = false;  // the patterns are not the user's: those of a preset may match nothing
 };
 
 struct Options {

@@ -99,10 +99,10 @@ class Prefetcher {
   const int workers_;
   const std::function<int64_t(int64_t)> first_of_;
   std::unique_ptr<BatchMemory> own_;
-  mutable std::mutex mutex_;  // of all below, but for the memory of batches
+  mutable std::mutex mutex_;  // guards all members below, but not the memory of batches
   std::condition_variable wanted_, ready_;
   BatchMemory* memory_ = nullptr;
-  int64_t rows_ = 1, range_ = 1;  // of a batch; that a thread takes at a time
+  int64_t rows_ = 1, range_ = 1;  // rows of a batch; rows that a thread takes at a time
   std::vector<Batch> batches_;    // by place
   int64_t next_ = -1;             // the number that is to be asked for next; -1: any
   double busy_seconds_ = 0, waited_seconds_ = 0;

@@ -48,8 +48,9 @@ class GradientReleaser {
     std::vector<size_t> writers = {};
   };
 
-  // Finds what keeps a gradient carried: a node that reads it before it is written, one that writes
-  // it although a view of it has been used, or, if it is on the host, the update at the end.
+  // Keeps a gradient persistent if the node requires that: the node reads the gradient before the
+  // gradient is written, or writes it although a view of it has been used, or belongs to the update
+  // and reads the gradient from the host.
   void Look(size_t at) {
     const Node& node = program_.nodes()[at];
     for (TensorId id : node.inputs) {

@@ -151,10 +151,11 @@ struct Tensor {
   int64_t bytes() const { return type.bytes(); }
 };
 
-// Whether training goes on from this tensor: parameters, and the state that updates them.
+// Whether training continues from this tensor: true for parameters and for the state that updates
+// them.
 bool OutlivesSteps(const Tensor& tensor);
 
-// Whether it is the new value of a state (OwnedAs::kPending).
+// Whether the tensor is the new value of a state (OwnedAs::kPending).
 bool IsPending(const Tensor& tensor);
 
 // The name of a state's tensor with the role kPending.

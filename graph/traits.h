@@ -60,9 +60,9 @@ struct ShardingRule {
     kNothing,   // all inputs must be whole
     kRows,      // results are split as the inputs are; rows must be whole: each row by itself
     kElements,  // the same, but a part of a row's columns is enough: each element by itself
-    kHeads,     // the same with some of the heads in the last dimension, which the attributes
-                // "heads" and "kv_heads" count; all tokens must be there. An op with parameters
-                // of all heads gets the attribute "axis"
+    kHeads,     // results are split as the inputs are, by heads in the last dimension, which the
+                // attributes "heads" and "kv_heads" count; all tokens must be there. An op with
+                // parameters of all heads gets the attribute "axis"
   };
   // What the op becomes when the ranks share its parameter at `weight`.
   enum SplitWeight : uint8_t {

@@ -11,7 +11,7 @@ namespace {
 // The number of measured programs in which all blocks are treated alike.
 constexpr int kLevels = 4;
 
-// The same as in the pass `offload`.
+// A copy is given this multiple of its time, as in the pass `offload`.
 constexpr double kCopySlack = 1.5;
 
 // Whether another option is at least as good in every respect.

@@ -85,7 +85,7 @@ class CostModel {
   DeviceRates rates_;
   std::string when_;
   std::unordered_map<std::string, double> exact_;                   // by signature
-  std::map<std::string, std::map<double, double>> points_by_kind_;  // ideal → seconds
+  std::map<std::string, std::map<double, double>> points_by_kind_;  // Ideal → measured seconds
   std::shared_ptr<Asked> asked_;  // cached results for these measurements; nullptr: none yet
 };
 

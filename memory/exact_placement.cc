@@ -113,10 +113,11 @@ class ExactSearch {
   struct Section {
     int64_t load = 0;   // bytes of buffers that are not placed
     int64_t floor = 0;  // least offset of one of them
-    // For the buffers seen so far, in order of falling least offset:
-    int64_t seen = 0;        // their bytes
-    int64_t slack = 0;       // the fewest bytes to spare above the least offset of any
-    int64_t slack_from = 0;  // that least offset
+    // Buffers are visited from the highest least offset to the lowest. Of the buffers visited so
+    // far:
+    int64_t seen = 0;        // the sum of their bytes
+    int64_t slack = 0;       // the fewest bytes to spare above the least offset of one of them
+    int64_t slack_from = 0;  // the least offset of the buffer with that slack
     // Buffers whose least offset is ≥ lifted_from cannot start below lifted_to.
     int64_t lifted_from = 0, lifted_to = 0;
     // The lowest and second lowest end that a buffer of this section could have.

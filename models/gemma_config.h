@@ -33,7 +33,7 @@ struct GemmaConfigDefaults {
 ModelSpec ReadGemmaConfig(const formats::JsonObject& config, const char* family,
                           const GemmaConfigDefaults& defaults);
 
-// ModelSpec::windowed of layer_types, if the file has it.
+// Reads ModelSpec::windowed from the key layer_types; nullopt: the file has no such key.
 std::optional<std::vector<bool>> ReadLayerTypes(const formats::JsonObject& config, int64_t layers);
 
 // A soft cap; null: none, as 0 says in a spec.

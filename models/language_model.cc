@@ -36,7 +36,8 @@ struct Range {
   int64_t max;
 };
 
-// No key of a run file, but what training asks of the model for its data.
+// Whether training asks the model to keep documents apart, as its data need. kDocumentsApart is not
+// a key of a run file.
 bool KeepsDocumentsApart(const Settings& s) {
   return s.Has(kDocumentsApart) && s.Bool(kDocumentsApart);
 }

@@ -90,8 +90,8 @@ graph::Value Add(Layers& g, std::string_view name, graph::Value a, graph::Value 
 graph::Value Dropout(Layers& g, std::string_view name, graph::Value x, double p);
 // In training, drops samples of a residual branch with probability p (ops/elementwise/drop_path.h).
 graph::Value DropPath(Layers& g, std::string_view name, graph::Value branch, double p);
-// The p of block `block` of `blocks`: from 0 for the first rising to `most` for the last (Huang et
-// al. 2016, equation 4, counted as timm does).
+// The drop-path probability of block `block` of `blocks`. It rises from 0 for the first block to
+// `most` for the last (Huang et al. 2016, equation 4, counted as timm does).
 double DropPathOf(double most, int64_t block, int64_t blocks);
 
 // Picks one position per row, given by the input "last": x[B,T,D] → [B,D]. With Head::kLoss, x

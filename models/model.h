@@ -31,8 +31,8 @@ enum class Head {
 
 // What a classifier's logits say of a sample: problem_type of transformers' config.json.
 enum class ProblemType {
-  kSingleLabel,  // which class it is of: the softmax of the logits
-  kMultiLabel,   // for each class by itself, whether it is of it: their sigmoid
+  kSingleLabel,  // the one class of the sample: the softmax of the logits
+  kMultiLabel,   // for each class, whether the sample is of it: the sigmoid of the logits
   kRegression,   // a number: the only logit
 };
 

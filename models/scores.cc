@@ -85,7 +85,8 @@ constexpr std::array<Score, sizeof...(kClasses)> ScoresOf(std::index_sequence<kC
   return {&DiceOf<kClasses>...};
 }
 
-// By class: a derived metric is a function of the matrix alone.
+// The Dice coefficients as functions, one for each class: a derived metric is a function whose only
+// argument is the confusion matrix.
 constexpr std::array<Score, kMostClasses> kScores =
     ScoresOf(std::make_index_sequence<kMostClasses>());
 

@@ -107,21 +107,21 @@ int FuseNormDropout(graph::Program& program);
 // 4 or 8 bytes per row. Left unchanged when the order matters to another node.
 int FuseRecomputedNorms(graph::Program& program);
 
-// Lets norms write 8-bit codes in place of what is read as codes alone.
+// Lets norms write 8-bit codes in place of a result that is only read as codes.
 //
 //   %sum, %y, %rstd = add_rms_norm(%a, %b, %weight)
 //   %largest = largest_magnitude(%y)
 //   %t, %codes, %scale, _ = quantize(%y, %largest, _, %expected) {index=3, …}
 //
-// becomes, at the position of the first,
+// becomes, at the position of the norm,
 //
 //   %t, %codes, %scale, %largest, _, %rstd, %sum = quantize_norm(%a, %b, %weight, _, %expected)
 //       {index=3, of="add_rms_norm", …}
 //
 // which doesn't store y (ops/norms/quantize_norm.h), and the same with the other norms of rows.
-// Nothing else may read y, all are in one phase, a scale that is expected from earlier steps is
-// needed, and a norm with dropout stays unchanged. Runs after FuseRecomputedNorms, which needs the
-// norms, and before FuseLargest.
+// Nothing else may read y, the three ops must be in one phase, and `quantize` must have a scale
+// that is expected from earlier steps. A norm with dropout stays unchanged. Runs after
+// FuseRecomputedNorms, which needs the norms, and before FuseLargest.
 int FuseQuantizedNorms(graph::Program& program);
 
 // Lets the op that makes a tensor find its largest magnitude (OpDef::finds_largest), in place of a

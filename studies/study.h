@@ -19,7 +19,8 @@ struct Variant {
   std::string name;
   std::string origin;  // "study.yaml:12"
   KeyTrees settings;
-  std::string command;  // replaces a run of ours; prints a summary as JSON. Empty: a run
+  // Runs in place of Plimsoll and prints a summary as JSON. Empty: Plimsoll runs.
+  std::string command;
 };
 
 // A key and its values, which rows take in turn.

@@ -22,8 +22,8 @@ namespace plimsoll::trainer {
 
 class HeldOut {
  public:
-  // On what `source` holds out. UserError when there is nothing to evaluate. `ranks` must outlive
-  // it.
+  // Evaluates on the samples that `source` holds out. UserError when there is nothing to evaluate.
+  // `ranks` must outlive this object.
   HeldOut(const config::RunConfig& config, const data::Source& source, Ranks& ranks);
 
   struct Evaluation {

@@ -163,7 +163,7 @@ void ColourJitter::Change(SampleRandom& random, const ImageSize& size, std::span
 
 void TurnHue(double turn, int64_t channels, std::span<uint8_t> image) {
   if (channels != 3) return;
-  // Of 256 steps, around the circle.
+  // A hue is an angle, in steps of 1/256 of the circle.
   const auto steps = static_cast<uint8_t>(static_cast<int>(turn * 255));
   for (size_t i = 0; i < image.size(); i += 3) {
     Hsv pixel = HsvOf(image.data() + i);

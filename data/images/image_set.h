@@ -138,7 +138,7 @@ class FolderImages final : public ImageSet {
   ImageFolder folder_;
   ImagePreparation seen_;
   FolderReading reading_;
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all members below
   mutable std::set<std::string> unread_;
   mutable std::string first_problem_;
 };
@@ -159,8 +159,8 @@ NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model);
 std::vector<std::string> FollowPreparation(Settings& settings,
                                            const std::function<ImagePreparation()>& read);
 
-// SourceKind::follow_maker: mean and standard deviation ½, whole pictures in training, too, resized
-// to what the model makes.
+// SourceKind::follow_maker: derives a mean and a standard deviation of ½. Training, too, then uses
+// uncropped images, resized to the size of the images that the model makes.
 std::vector<std::string> FollowMaker(Settings& settings, int64_t height, int64_t width);
 
 ImageMixing MixingFrom(const Settings& settings);

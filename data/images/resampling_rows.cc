@@ -63,7 +63,7 @@ struct Sums {
 constexpr int64_t kRowsAtOnce = 4;
 constexpr int64_t kLoaded = 8;  // bytes: two pixels and what comes after them
 
-// Of two rows, one in each half.
+// Loads the next 8 bytes of two rows, one row into each half.
 __m256i LoadTwo(const uint8_t* first, const uint8_t* second) {
   const auto load = [](const uint8_t* from) {
     return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(from));

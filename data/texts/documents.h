@@ -142,7 +142,7 @@ std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
 // True if a file, whatever `exclude` says, or a folder matches the shell pattern.
 bool MatchesAny(const std::string& pattern);
 
-// About how many bytes the files hold that ExpandFiles finds, compressed ones unpacked.
+// The approximate bytes of the files that ExpandFiles finds. Compressed files count as unpacked.
 int64_t BytesOfFiles(const std::vector<std::string>& patterns,
                      const std::vector<std::string>& exclude, const std::string& key);
 

@@ -90,7 +90,7 @@ class MaskedText {
 
   // Fills a row and returns the number of its targets. Doesn't allocate.
   int64_t FillRow(int64_t piece, uint64_t key, const MaskedRow& row) const;
-  // A row of padding alone, without loss.
+  // Fills a row with padding only; no position has a loss.
   void FillEmptyRow(const MaskedRow& row) const;
 
  private:

@@ -27,8 +27,8 @@ std::vector<std::string> TextPaths(const std::vector<std::string>& patterns,
 Texts OpenTexts(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude,
                 const std::string& key, const Say& say = {});
 
-// Their documents or examples, a part of which is held out. `texts` must outlive the result.
-// Chats become text on the way, by the template of the tokenizer or of options.chats.
+// Returns the documents or examples of `texts`, a part of which is held out. `texts` must outlive
+// the result. Chats are rendered as text by the template of the tokenizer or of options.chats.
 DocumentSplit SplitTexts(const Texts& texts, const SplitOptions& options,
                          const Tokenizer& tokenizer);
 

@@ -95,7 +95,8 @@ struct TokenizerFiles {
   std::string vocabulary;  // or a tokenizer.json
   std::string merges;      // empty with a tokenizer.json or a vocab.txt
   bool is_word_pieces() const { return vocabulary.ends_with(".txt"); }
-  // The folder whose other files belong to it, as their names say; empty: none do.
+  // The folder of the vocabulary, if the vocabulary's name says that the folder's other files
+  // belong to the tokenizer; otherwise empty.
   std::string folder() const;
 };
 TokenizerFiles FindTokenizer(const std::string& spec);

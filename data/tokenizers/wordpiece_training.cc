@@ -72,7 +72,8 @@ class Merger {
       heap_.pop();
       const int64_t count = counts_.at(top.pair);
       if (count != top.count) {
-        // It has become rarer since; what became commoner was pushed then.
+        // The pair has become rarer since it was pushed; pairs that became commoner were pushed
+        // when they did.
         if (count > 0 && count < top.count) heap_.push({count, top.pair});
         continue;
       }

@@ -20,13 +20,13 @@
 
 namespace plimsoll::data {
 
-// Those inputs among the slots. UserError when there is another one, which tokens cannot fill.
+// The slots of the inputs that tokens fill. UserError when there is a slot of another input.
 struct TokenSlots {
   std::span<int32_t> tokens, targets;
-  std::span<int32_t> positions;  // empty: the model keeps no documents apart
-  std::span<float> reference;    // empty: it learns no preferences
+  std::span<int32_t> positions;  // empty: the program has no such input
+  std::span<float> reference;    // empty: the program has no such input
 
-  // Of sequence number `row` of the batch.
+  // The parts of the slots for sequence number `row` of the batch.
   TokenRow Row(int64_t row, int64_t sequence) const {
     const int64_t at = row * sequence;
     return {.tokens = tokens.data() + at,

@@ -28,8 +28,8 @@
 namespace plimsoll::ops {
 namespace {
 
-// NaN is neither above 0 nor below: y is NaN where x is, and there dx is dy (leaky: slope · dy), as
-// in PyTorch.
+// As in PyTorch, y is NaN where x is NaN, and dx is dy (leaky: slope · dy) there, since NaN is
+// neither above 0 nor below.
 void LeakyRelu(const CpuContext& ctx) {
   const double slope = ctx.attributes.GetReal("slope");
   MapElements<1>(ctx, [=]<typename T>(Vec<T> x) { return x > 0 ? x : x * static_cast<T>(slope); });

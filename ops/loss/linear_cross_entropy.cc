@@ -50,9 +50,9 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
 }
 
 bool TakesLossExponentials(int64_t vocabulary, int64_t width, graph::DType stored, bool bias) {
-  // The time that exponentials save does not grow with the width, but their cost does. On an H200
-  // they were faster in bf16 at widths of 768 and 896, and not at 1600. Without them, rows that
-  // several multiprocessors would have to share cost the most.
+  // The time that stored exponentials save does not grow with the width, but their cost does. On an
+  // H200, they were faster in bf16 at widths of 768 and 896, but not at 1600. Without stored
+  // exponentials, the most expensive rows are those that several multiprocessors have to share.
   constexpr int64_t kWidth = 1024, kVocabulary = 57344;
   const bool low = stored == graph::DType::kBFloat16 || stored == graph::DType::kFloat16;
   return low && !bias && width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary);

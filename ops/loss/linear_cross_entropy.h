@@ -87,12 +87,12 @@ struct CudaLossLayout {
   int64_t stride;  // elements between rows of logits: whole 128-byte lines
   // Offsets in bytes; logits are at 0.
   int64_t losses_at;
-  // Where TakesLossExponentials(); the last for dx in fp16 only: bf16[vocabulary,width].
+  // Only if TakesLossExponentials(). `weight_at`, bf16[vocabulary,width], is only for dx in fp16.
   int64_t references_at, sums_at, factors_at, scaled_at, product_at, weight_at;
   int64_t parts_at;  // f32[kLossPartFloats,chunk], for a split vocabulary only
   // With a bias: f32[stride], its gradient so far, and the workspace of column sums.
   int64_t bias_sums_at, column_sums_at;
-  int64_t wide_at;  // for a low gradient: its slices (ops/cuda/products/low_gradient.h)
+  int64_t wide_at;  // with low_gradient: LowGradient::wide (ops/cuda/products/low_gradient.h)
   int64_t gemm_at, bytes;
 };
 CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,

@@ -21,7 +21,7 @@ namespace plimsoll::ops::preference {
 struct Document {
   int64_t begin = 0, end = 0;
   int64_t count = 0;  // targets that count
-  double logp = 0;    // their sum, rounded to the type of logp
+  double logp = 0;    // Σ logp of these targets, rounded to the type of logp
   double reference = 0;
 
   PLIMSOLL_PREFERENCE double ratio() const { return logp - reference; }

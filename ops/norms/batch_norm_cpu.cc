@@ -161,8 +161,8 @@ void Scales(const T* variance, const T* weight, T eps, int64_t channels, T* rstd
   }
 }
 
-// What is normalized; `scale` is rstd · weight. The forward and backward ops use the same
-// operations, hence the same bits.
+// Normalizes x, with weight and bias; `scale` is rstd · weight. The forward and backward ops use
+// the same operations, hence get the same bits.
 template <typename T>
 Vec<T> Normalised(Vec<T> x, const T* mean, const T* scale, const T* bias, int64_t channel,
                   int count) {

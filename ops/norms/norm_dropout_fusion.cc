@@ -42,8 +42,8 @@ bool IsElementwiseDropout(const Program& program, const Node& node) {
          program.tensor(node.inputs[0]).type.shape.elements() % kDrawsOfBlock == 0;
 }
 
-// Gives the node the dropout, whose rng is the last input of an op that may have it. Not called for
-// a node that has it.
+// Adds the dropout to the node. The op of the node must be one that may drop: its last input is the
+// rng of the dropout. The node must not have a dropout yet.
 void TakeDropout(Node& node, const Node& dropout) {
   node.inputs.resize(node.op->inputs.size() - 1, kNoTensor);
   node.inputs.push_back(dropout.inputs[1]);

@@ -32,9 +32,9 @@ inline bool IsQuantizedNorm(std::string_view op) {
   return std::ranges::find(kQuantizedNorms, op) != kQuantizedNorms.end();
 }
 
-// Norms of a sum.
+// Whether the norm `of` adds an addend to its input first.
 inline bool NormAdds(std::string_view of) { return of.starts_with("add_"); }
-// Norms that subtract the mean, and may have a bias.
+// Whether the norm `of` subtracts the mean; such a norm may have a bias.
 inline bool NormHasMean(std::string_view of) { return of.ends_with("layer_norm"); }
 
 // The arguments.

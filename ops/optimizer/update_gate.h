@@ -9,8 +9,8 @@ namespace plimsoll::ops {
 
 // The loss and its limit, on which an update may depend besides the gradients. Either both or none.
 struct LossLimit {
-  graph::Value loss = graph::kNoTensor;   // f32[], of the whole step
-  graph::Value limit = graph::kNoTensor;  // f32[], +inf for none
+  graph::Value loss = graph::kNoTensor;   // f32[], the loss of the complete step
+  graph::Value limit = graph::kNoTensor;  // f32[], +inf for no limit
 };
 
 // Returns apply i32[]: 1 when norm and loss are finite and loss ≤ limit, otherwise 0: skip the

@@ -15,11 +15,11 @@ struct WeightAverageOptions {
   bool warmup = false;
 };
 
-// average ← value, if count is 1; otherwise average ← average + (1 − decay)(value − average). If
-// `apply` (i32[] or kNoTensor) is 0, `average` stays as it is. The value is the weight with its
-// remainder or master (ops/optimizer/optimizer.h). Value and `average` are f64 if p is f64, and
-// otherwise f32. count i32[] ≥ 1 is the number of updates including the one before. `average` is
-// persistent and of p's shape.
+// average ← value, if count is 1; otherwise average ← average + (1 − decay)(value − average). The
+// value is the weight with its remainder or master (ops/optimizer/optimizer.h): f32, or f64 where p
+// is, as `average` is. count i32[] ≥ 1 is the number of updates, including the update just before.
+// If apply (i32[] or kNoTensor) is 0, `average` stays as it is. `average` is persistent and of p's
+// shape.
 void WeightAverage(graph::Builder& g, graph::Value average, StoredWeight weight, graph::Value count,
                    graph::Value apply, const WeightAverageOptions& options);
 

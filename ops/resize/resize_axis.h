@@ -108,11 +108,11 @@ struct LinearAxis {
   constexpr ResizeRange Readers(int32_t pixel) const {
     if (step == 0) return {0, pixel == 0 ? out : 0};
     ResizeRange readers{0, out};
-    if (pixel > 0) {  // those with p(o) > pixel − 1
+    if (pixel > 0) {  // pixels o of y with p(o) > pixel − 1
       const int32_t beyond = (pixel - 1) * unit - start;
       if (beyond >= 0) readers.begin = beyond / step + 1;
     }
-    if (pixel + 1 < in) {  // those with p(o) < pixel + 1
+    if (pixel + 1 < in) {  // pixels o of y with p(o) < pixel + 1
       const int32_t before = (pixel + 1) * unit - start;
       const int32_t end = before > 0 ? (before - 1) / step + 1 : 0;
       if (end < out) readers.end = end;

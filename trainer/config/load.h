@@ -4,7 +4,7 @@
 //   loaded.config.optimizer.lr …
 //
 // Every mistake is a line that starts with its place: "run.yaml:12: amp.dtpye: …". One UserError
-// says all of a file.
+// lists all mistakes of a file.
 #pragma once
 
 #include <optional>
@@ -37,7 +37,7 @@ Loaded LoadText(const std::string& text, const std::string& name,
                 const std::vector<std::string>& sets = {}, const RankCount& ranks = 1,
                 const FileReader& read = nullptr);
 
-// A key as a text, its `extends` or `sets` give it.
+// The value of a key, and where it is given: in a text, in its `extends`, or in `sets`.
 struct GivenKey {
   Value value;
   std::string origin;

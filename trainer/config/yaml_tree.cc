@@ -290,7 +290,7 @@ std::string UnknownAlias(const std::string& text, const YAML::Exception& error) 
                                error.msg != YAML::ErrorMsg::UNKNOWN_ANCHOR)) {
     return "";
   }
-  // The mark is at the star or after it.
+  // The parser's mark is at the alias's star or after it.
   const size_t star = text.rfind('*', static_cast<size_t>(error.mark.pos));
   if (star == text.npos) return "";
   return text.substr(star, text.find_first_of(" \t\r\n,[]{}", star) - star);

@@ -34,9 +34,10 @@ class MeanScores {
   void Add(const VolumeScores& scores);
 
   int64_t volumes() const { return volumes_; }
-  // Of each class over the volumes that have it; NaN: none does.
+  // The mean Dice coefficient of each class over the volumes that have the class; NaN: no volume
+  // has it.
   std::vector<double> dice() const;
-  // Of the volumes' means.
+  // The mean of the volumes' mean Dice coefficients.
   double mean() const { return sum_of_means_ / static_cast<double>(means_); }
 
  private:

@@ -17,11 +17,12 @@ namespace plimsoll::trainer {
 // A line of metrics.jsonl. `gpu_bytes`: of the process.
 nlohmann::ordered_json MetricsRow(const StepReport& report,
                                   const std::optional<int64_t>& gpu_bytes);
-// Of a step in which no target counts, so that it made no update.
+// The row of a step in which no target counts, so that the step made no update.
 nlohmann::ordered_json NoTargetsRow(int64_t step);
-// `metrics`: those of the model; `values`: on the held-out data, by objective. A tensor of more
-// elements than these has no member.
+// A row has no member for a metric that is a tensor of more elements than this.
 inline constexpr int64_t kMostRowElements = 128 * 128;
+// The row of an evaluation. `metrics`: the model's metrics; `values`: the metrics on the held-out
+// data, by objective.
 nlohmann::ordered_json EvaluationRow(int64_t steps_done, std::span<const MetricInfo> metrics,
                                      std::span<const StepMetrics> values);
 // A metric as a member of a row: a number, or for a tensor {"sum": [[…], …]}, with "count" if it

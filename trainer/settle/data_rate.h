@@ -39,7 +39,7 @@ struct DataSpeed {
 
   // The share of time in which the step waits for its data; without workers never 0.
   double WaitingShare() const;
-  bool HoldsBack() const;  // whether that share is large enough to be reported
+  bool HoldsBack() const;  // whether WaitingShare() is large enough to be reported
 };
 
 // Computes the rates for `workers` threads on `cores` cores (CoresOfRank). `samples`: the samples

@@ -27,7 +27,7 @@ namespace {
 
 // Data of at most this many bytes are read in full.
 constexpr int64_t kMostRead = int64_t{8} << 20;
-// Bytes of samples that a look at the data fills in.
+// The most bytes that FirstSlots allocates for samples.
 constexpr int64_t kMostRows = int64_t{256} << 20;
 
 // The samples that the first data rank reads, as training counts them; if the batch is still to be

@@ -52,9 +52,9 @@ struct MemoryLine {
   std::string Text() const;  // "memory.budget (24.0 GiB)"
 };
 
-// The limit is memory.budget, or the budget that is taken instead of it (TakeGpuAsBudget). If no
-// budget exists, or if the GPU has less memory than the budget, the limit is the memory of the GPU
-// that the run is planned for, or of this machine.
+// The limit is memory.budget, or the budget that TakeGpuAsBudget() has set. Without a budget, or if
+// the GPU has less memory than the budget, the limit is the memory of the GPU that the run is
+// planned for; without a budget and a GPU, it is the memory of this machine.
 MemoryLine MemoryLineOf(const config::RunConfig& config);
 
 }  // namespace plimsoll::trainer

@@ -37,8 +37,9 @@ class ProgramJoiner {
  private:
   // Whether the update of the entry becomes part of the program before it.
   bool Joins(const StepEntry& before, const StepEntry& entry) const;
-  std::string NameOf(const StepEntry& entry) const;  // of the program of its micro-steps
-  // The index of one program made of those of these indices, of which each has its `own` tensors.
+  std::string NameOf(const StepEntry& entry) const;  // names the program of the entry's micro-steps
+  // Joins the programs with these indices into one and returns its index. Each of the programs has
+  // tensors of its own: those for which `own` is true.
   int Join(const std::vector<int>& programs, const std::string& name, Slice slice,
            std::function<bool(const graph::Tensor&)> own);
   void DropUnused();

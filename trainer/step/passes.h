@@ -26,12 +26,13 @@ enum class ProgramKind { kTrain, kEvaluate, kLogits };
 // What a program is made for.
 struct Purpose {
   ProgramKind kind;
-  models::Objective objective = {};          // of training and evaluation
-  graph::Carry carry = graph::Carry::kNone;  // of training
+  models::Objective objective = {};          // for training and evaluation
+  graph::Carry carry = graph::Carry::kNone;  // for training
   bool update = false;
-  int64_t tokens = 0;   // of logits: of each text
-  bool cached = false;  // of logits: earlier tokens of the texts are in the cache
-  // Of training and evaluation: tensors that are summed over micro-steps and ranks, the loss first.
+  int64_t tokens = 0;   // for logits: the tokens of each text
+  bool cached = false;  // for logits: the cache has the earlier tokens of the texts
+  // For training and evaluation: tensors that are summed over micro-steps and ranks, the loss
+  // first.
   std::vector<std::string> metrics = {};
 };
 
@@ -52,9 +53,9 @@ struct Making {
 
 // The parts of the table, each of which runs by itself. Their names in its text: PassesText().
 enum class Slice {
-  kDraft,     // up to where it is open which activations are kept
+  kDraft,     // the passes up to the decision which activations are kept
   kTags,      // by a policy that is given
-  kFinish,    // what follows once that is decided
+  kFinish,    // the passes after the decision which activations are kept
   kJoin,      // the first micro-step of an update becomes a program of several
   kUpdates,   // an update and those of other objectives become one program
   kExchange,  // of the program that exchanges weights with their averages

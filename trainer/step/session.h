@@ -301,9 +301,10 @@ class Session {
   // of `stored` is element stripe.Number(i) of the whole.
   void ForStored(std::string_view name,
                  FunctionRef<void(const runtime::StoredParameter&, const Stripe&)> body) const;
-  // `all`: also those that evaluations alone have, which a step does not read.
+  // `all`: also parses the metrics that only evaluations have; a step does not read them.
   void ParseMetrics(const std::byte* bytes, std::span<StepMetrics> metrics, bool all) const;
-  std::span<const StepMetrics> ReadMetrics();  // of what has run, also those of evaluations
+  // Returns the metrics of what has run, including those that only evaluations have.
+  std::span<const StepMetrics> ReadMetrics();
 
   CompiledStep compiled_;
   std::map<std::pair<std::string, graph::OwnedAs>, std::string> owned_;  // names, by owner
@@ -329,7 +330,7 @@ class Session {
     std::vector<Where> places;  // of the slots
     BatchSlots batch;
     std::vector<std::vector<std::byte>> staged;  // where the host cannot touch the slots
-    int place = kSlots;                          // from where runs of the step read
+    int place = kSlots;                          // the place that runs of the step read, or kSlots
     std::vector<char> there;                     // by slot: the device has what is in the place
     std::vector<std::vector<size_t>> read_by;    // by program: the slots that it reads
   };

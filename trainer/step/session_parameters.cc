@@ -144,8 +144,9 @@ void Session::SaveWeights(const models::Model& model, const std::string& folder)
 }
 
 std::string Session::Announce(std::string name) {
-  // Along the last axis, among ranks that are the first along all others; then along the one before
-  // it, whose groups' first ranks know it now; and so on.
+  // Broadcasts the name along the last axis, among the ranks that are first along all other axes.
+  // Then broadcasts it along the axis before: the first rank of each of its groups has the name
+  // now. Continues up to the first axis.
   const std::vector<MeshAxis>& axes = position_.mesh.axes();
   for (size_t i = axes.size(); i-- > 0;) {
     runtime::RankGroup* const others = groups_.Of(axes[i].name);

@@ -115,7 +115,7 @@ std::span<const std::byte> Session::Copied(const StateTensor& tensor) const {
 void Session::WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes) {
   const Where where = FindState(tensor, at, bytes.size());
   device_.Store(where.bytes.data(), bytes);
-  in_parts_ = compiled_.step.gather >= 0;  // of a divided weight the other parts are old now
+  in_parts_ = compiled_.step.gather >= 0;  // the other parts of a sharded weight are stale now
 }
 
 }  // namespace plimsoll::trainer

@@ -39,7 +39,7 @@ int64_t SenderOf(int64_t stage, std::string_view received) {
   return received == kStageIn ? stage - 1 : stage + 1;
 }
 
-// One stage: what its slots hold.
+// Checks the list of one stage, and tracks which micro-batch each of the stage's slots holds.
 class StageProver {
  public:
   StageProver(int64_t stage, int64_t stages, int64_t micro_batches)

@@ -87,7 +87,7 @@ struct StepRun {
   int64_t slot = 0;
   std::string_view receives = {}, sends = {};
 
-  // Those of all its updates, each of which draws random numbers of its own.
+  // The micro-steps of all updates of this run. Each update draws random numbers of its own.
   int64_t all_micro_steps() const { return micro_steps * static_cast<int64_t>(updates.size()); }
 };
 
