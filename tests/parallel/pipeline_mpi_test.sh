@@ -159,7 +159,6 @@ refused() {  # MESSAGE SETTING…
 }
 refused 'parallel.zero: with pipeline stages' --set parallel.data=1 --set parallel.zero=2
 refused 'optimizer.ema: with pipeline stages' --set optimizer.ema=0.9
-refused 'checkpointing.policy: with pipeline stages' --set checkpointing.policy=auto --set memory.budget=1GiB
 refused 'train.freeze: leaves the first of 2 pipeline stages nothing' --set parallel.stages=[1,4] --set 'train.freeze=["embed.*", "block.0.*"]'
 refused 'memory.budget' --set checkpointing.policy=auto
 refused 'the smallest plan of stage 0 needs' --set checkpointing.policy=auto --set memory.budget=50KiB
