@@ -141,11 +141,11 @@ double DeviceRates::GpuSeconds(const OpDef& op, const RateKind& kind,
          work.bytes / (rate.bytes * memory);
 }
 
-double DeviceRates::CopySeconds(double bytes, graph::Place to, double beside) const {
+double DeviceRates::CopySeconds(double bytes, graph::Place to, double both_seconds) const {
   const bool to_host = to == graph::Place::kHost;
   const double alone = to_host ? link_.to_host : link_.to_device;
   const double both = to_host ? link_.both_to_host : link_.both_to_device;
-  const double so_far = std::min(bytes, beside * both);
+  const double so_far = std::min(bytes, both_seconds * both);
   const double seconds = alone == both ? bytes / alone : so_far / both + (bytes - so_far) / alone;
   return seconds + kSecondsPerCopy;
 }

@@ -47,8 +47,9 @@ class DeviceRates {
 
   // Whether copies to and from the host overlap with ops. On the CPU they are ordinary ops.
   bool copies_overlap() const { return gpu_ != nullptr; }
-  // The seconds of such a copy. During the first `beside` of them the other direction is busy, too.
-  double CopySeconds(double bytes, graph::Place to = graph::Place::kHost, double beside = 0) const;
+  // The seconds of such a copy. During its first `both_seconds` the other direction is busy, too.
+  double CopySeconds(double bytes, graph::Place to = graph::Place::kHost,
+                     double both_seconds = 0) const;
   // The part of that time by which a copy slows ops that overlap with it: they share memory, caches
   // and power.
   double copies_slow() const { return copies_overlap() ? 0.037 : 0; }

@@ -222,16 +222,16 @@ class OptionSearch {
     for (size_t distance = 0; distance < distances; ++distance) {
       for (size_t option = 0; option < options.size(); ++option) {
         const auto covered = static_cast<size_t>(options[option].blocks);
-        const std::vector<std::vector<Carried>>& behind = made_[block + covered];
-        if (distance >= behind.size()) continue;
+        const std::vector<std::vector<Carried>>& after = made_[block + covered];
+        if (distance >= after.size()) continue;
         const size_t further =
             distance == 0 || IsFar(block, distance + covered) ? 0 : distance + covered;
         const bool copies = options[option].copy_seconds > 0;
         const size_t to = copies ? !IsFar(block, 1) : further;
         if (made.size() <= to) made.resize(to + 1);
-        AddWith(block, static_cast<int>(option), static_cast<int>(distance), behind[distance],
+        AddWith(block, static_cast<int>(option), static_cast<int>(distance), after[distance],
                 first[option], made[to]);
-        first[option] += static_cast<int>(behind[distance].size());
+        first[option] += static_cast<int>(after[distance].size());
       }
     }
     std::vector<std::vector<Carried>> extended;
@@ -250,10 +250,10 @@ class OptionSearch {
     return option.kept + (window < 0 ? option.arriving : 0);
   }
 
-  // Adds to `parts` the combinations of option `number` with each combination of `behind`, which
-  // are those for the blocks after it. `first`: the index of behind's first combination among those
-  // of all distances.
-  void AddWith(int block, int number, int distance, const std::vector<Carried>& behind, int first,
+  // Adds to `parts` the combinations of option `number` with each combination of `after`, which
+  // are those for the blocks after it. `first`: the index of the first combination of `after` among
+  // those of all distances.
+  void AddWith(int block, int number, int distance, const std::vector<Carried>& after, int first,
                std::vector<Part>& parts) const {
     const OptionCost& option = problem_.blocks[block][number];
     const double copies = option.copy_seconds;
@@ -262,7 +262,7 @@ class OptionSearch {
         problem_.micro_steps * (Wait(block, distance, copies) + 2 * problem_.copies_slow * copies);
     const int window = Window(block, problem_.copy_slack * copies);
     const int64_t kept = KeptOf(option, window);
-    for (const Carried& part : behind) {
+    for (const Carried& part : after) {
       const int64_t beside =
           option.arriving > 0 && window >= 0 ? part.near[window] + option.arriving : 0;
       parts.push_back({std::max(option.need, kept + std::max(part.need, beside)),
@@ -274,11 +274,11 @@ class OptionSearch {
     const OptionCost& option = problem_.blocks[block][part.option];
     const int64_t kept = KeptOf(option, Window(block, problem_.copy_slack * option.copy_seconds));
     const auto covered = static_cast<size_t>(option.blocks);
-    const Carried& behind = MadeAt(block + option.blocks, part.next);
+    const Carried& after = MadeAt(block + option.blocks, part.next);
     std::array<int64_t, kNear> near;
     near.fill(option.need);
     for (size_t i = covered; i < kNear; ++i) {
-      near[i] = std::max(option.need, kept + behind.near[i - covered]);
+      near[i] = std::max(option.need, kept + after.near[i - covered]);
     }
     return near;
   }

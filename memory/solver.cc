@@ -122,7 +122,7 @@ struct Solver::Impl {
   }
 
   // What the options of the variant's blocks change. It is measured in the first variant that has
-  // these options, whichever variant is searched first.
+  // these options; they do not depend on which variant is searched first.
   const BlockShapes* ShapesOf(size_t variant) {
     if (variants[variant].bases.size() > 1 || options.options == 0) return nullptr;
     size_t first = alike[variant];

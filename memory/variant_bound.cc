@@ -12,7 +12,7 @@ namespace {
 
 // The part of the seconds by which a plan may be faster than keeping everything. Keeping everything
 // is nearly always the fastest, but computing a norm again within its gradient's kernel, or hiding
-// a copy behind more work, may save a little.
+// a copy by more work, may save a little.
 constexpr double kFasterThanKeeping = 0.005;
 
 // The least cost of dropping bytes of activations in one micro-step, by recomputing alone. It is

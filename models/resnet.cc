@@ -275,7 +275,7 @@ std::vector<Setting> OwnSettings() {
        .type = Setting::Type::kChoice,
        .doc = "Shortcuts where the shape changes: `B` projects; `A` and `A_centered`, for 6n + 2 "
               "layers, take every second pixel and set new channels to 0, without parameters: "
-              "those behind the old ones, or half of them on either side, as PyTorch programs for "
+              "those after the old ones, or half of them on either side, as PyTorch programs for "
               "CIFAR do (docs/other_weights.md).",
        .default_value = std::string("B"),
        .choices = {"A", "A_centered", "B"}}};

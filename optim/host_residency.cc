@@ -29,7 +29,7 @@ using graph::Transfer;
 struct Access {
   size_t node = 0;
   bool reads = false, writes = false;
-  // Whether the residency of the previous access continues, whichever region that access was in:
+  // Whether the residency of the previous access continues, even from another region:
   // this node ends a collective, or starts the sum of a gradient among ranks.
   bool continues = false;
   bool ends_collective = false;  // the node continues the residency because it ends a collective

@@ -53,7 +53,7 @@ class Slices {
 // that changes it.
 //
 // The accesses of a tensor within one region of the program share a residency. A region is:
-// - in the forward and the backward pass, of whichever micro-step: neighbouring nodes of one block
+// - in the forward and the backward pass of any micro-step: neighbouring nodes of one block
 //   (graph/block.h), or neighbouring nodes outside any block. Collectives, the nodes that use their
 //   sums of gradients, and updates within the backward pass belong to the region around them;
 // - in the update at the end of a step: the update of one parameter, or of several neighbours that

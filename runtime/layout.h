@@ -23,7 +23,7 @@ struct Layout {
   int64_t host_persistent_bytes = 0;
   int64_t alignment = 64;  // of all offsets but those of aliases
   MeshPosition position;   // of the rank whose own parts (graph::Alias) the offsets give
-  // Carried tensors whose values are not needed behind their last readers here.
+  // Carried tensors whose values are not needed after their last readers in this program.
   std::vector<graph::TensorId> ending = {};
 
   int64_t offset(graph::TensorId id) const { return offsets[static_cast<size_t>(id)]; }

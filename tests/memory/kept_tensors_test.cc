@@ -199,7 +199,7 @@ TEST(KeptTensors, AreCheckedWithinAProgram) {
     bad.programs[program].layout.offsets[of.Require(what)] = kept->offset;
     return step.Check(bad);
   };
-  // h2 is read when d2 is written, and not afterwards; h0 is read behind both.
+  // h2 is read when d2 is written, and not afterwards; h0 is read after both.
   EXPECT_EQ(moved(TwoSlots::kBackward, "d1", KeptName(0, 2)), std::nullopt);
   ExpectMessage(moved(TwoSlots::kBackward, "d2", KeptName(0, 2)), {"'backward'", "'d2'", "'h2'"});
   ExpectMessage(moved(TwoSlots::kBackward, "d1", KeptName(0, 0)),
@@ -223,7 +223,7 @@ TEST(KeptTensors, AreCheckedOverTheStep) {
   bad.programs[TwoSlots::kEvaluation].layout.offsets[step.programs[5].Require("h0")] = kept(0);
   bad.programs[TwoSlots::kEvaluation].layout.offsets[step.programs[5].Require("x")] = kept(1);
   EXPECT_EQ(step.Check(bad), std::nullopt);
-  // Unless the step goes on with what an earlier one has kept.
+  // Unless the step continues with what an earlier one has kept.
   const std::vector<int> runs = step.order.runs;
   step.order.runs = {0, 1, 2, 0, 3, 4};
   EXPECT_EQ(step.Check(plan), std::nullopt);  // begins with a forward program nevertheless

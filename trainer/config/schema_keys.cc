@@ -471,7 +471,7 @@ void RunKeys(std::vector<Key>& keys) {
       "the end has its weights.");
   save.Add("on_exit", &SaveConfig::on_exit,
            "When SIGTERM or SIGINT comes: finish the step, save, and end with exit code 4. With "
-           "`save.every`, also save behind the last step.");
+           "`save.every`, also save after the last step.");
   save.Add(
       "on_error", &SaveConfig::on_error,
       "When a snapshot cannot be written: warn and go on, or stop. Those that are there stay.");

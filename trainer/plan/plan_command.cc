@@ -407,8 +407,8 @@ std::vector<std::string> OpenLayout(const std::vector<std::string>& sets) {
   return open;
 }
 
-// The run on so many ranks, their layout open; of a pipeline only how many of them are data ranks,
-// and ZeRO.
+// The run on that number of ranks, with an open layout. Of a pipeline only the data ranks and ZeRO
+// are open.
 config::Loaded LoadRanks(const PlanCommand& command) {
   const auto ranks = config::RankCount::AskedBy("--ranks", command.ranks);
   const std::vector<std::string> open = OpenLayout(command.sets);
