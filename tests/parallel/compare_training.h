@@ -72,4 +72,18 @@ inline TinyResult ExpectTrainsAs(const TinyRun& run, const TinyResult& want) {
   return got;
 }
 
+// Three steps of a pipeline's stages, or of one rank, with that number of micro-batches each.
+inline TinyRun RunOfStages(const models::ModelSpec& spec, int64_t micro_batches) {
+  TinyRun run;
+  run.spec = spec;
+  run.micro_batch = 2;
+  run.accumulate = micro_batches;
+  run.ignored = 0.3;
+  run.update.eps = 1e-5;
+  run.evaluate = true;
+  run.steps = 3;
+  run.threads = 1;
+  return run;
+}
+
 }  // namespace plimsoll::trainer

@@ -53,19 +53,6 @@ class PipelineEquivalence : public testing::Test {
     run.stages = BlocksOfStages(stages);
   }
 
-  static TinyRun RunOf(const models::ModelSpec& spec, int64_t micro_batches) {
-    TinyRun run;
-    run.spec = spec;
-    run.micro_batch = 2;
-    run.accumulate = micro_batches;
-    run.ignored = 0.3;
-    run.update.eps = 1e-5;
-    run.evaluate = true;
-    run.steps = 3;
-    run.threads = 1;
-    return run;
-  }
-
   // All ranks call. Returns what one rank gives.
   TinyResult ExpectBitsOfOneRank(TinyRun run) {
     TinyRun alone = run;
@@ -89,7 +76,7 @@ TEST_F(PipelineEquivalence, HasTheBitsOfOneRank) {
   for (const models::ModelSpec& spec : {StagedGpt2(), StagedLlama()}) {
     for (const int64_t micro_batches : {int64_t{1}, stages - 1, stages, 2 * stages + 1}) {
       SCOPED_TRACE(fmt::format("{}, {} micro-batches", spec.family, micro_batches));
-      ExpectBitsOfOneRank(RunOf(spec, micro_batches));
+      ExpectBitsOfOneRank(RunOfStages(spec, micro_batches));
     }
   }
 }
@@ -99,7 +86,7 @@ TEST_F(PipelineEquivalence, HasThemWithRecomputation) {
   for (const models::ModelSpec& spec : {StagedGpt2(), StagedLlama()}) {
     for (const Policy policy : {Policy::kBlock, Policy::kSelective}) {
       SCOPED_TRACE(fmt::format("{}, {}", spec.family, static_cast<int>(policy)));
-      TinyRun run = RunOf(spec, 4);
+      TinyRun run = RunOfStages(spec, 4);
       // Of the policies of two stages, one does nothing.
       run.checkpointing.policy = TestWorld().rank() % 2 == 0 ? policy : Policy::kNone;
       run.checkpointing.recompute.patterns = {"norms", "activations"};
@@ -111,14 +98,14 @@ TEST_F(PipelineEquivalence, HasThemWithRecomputation) {
 // Each send waits for its receiver.
 TEST_F(PipelineEquivalence, HasThemWithoutBuffers) {
   ASSERT_EQ(setenv("PLIMSOLL_SYNCHRONOUS_SENDS", "1", 1), 0);
-  ExpectBitsOfOneRank(RunOf(StagedGpt2(), 6));
+  ExpectBitsOfOneRank(RunOfStages(StagedGpt2(), 6));
   ASSERT_EQ(unsetenv("PLIMSOLL_SYNCHRONOUS_SENDS"), 0);
 }
 
 TEST_F(PipelineEquivalence, HasThemIn16Bits) {
   for (const bool scaled : {false, true}) {
     SCOPED_TRACE(scaled ? "fp16 with loss scaling" : "bf16 with stochastic rounding");
-    TinyRun run = RunOf(StagedGpt2(), 3);
+    TinyRun run = RunOfStages(StagedGpt2(), 3);
     run.amp.dtype = scaled ? graph::DType::kFloat16 : graph::DType::kBFloat16;
     if (scaled) {
       // So large that the first step overflows, and all stages skip it.
@@ -139,7 +126,7 @@ TEST_F(PipelineEquivalence, HasThemWithFrozenParameters) {
   for (const std::vector<std::string>& frozen : std::vector<std::vector<std::string>>{
            {"embed.*"}, {"*.weight"}, {"block.4.*", "norm.*", "head.*"}}) {
     SCOPED_TRACE(frozen.front());
-    TinyRun run = RunOf(StagedGpt2(), 3);
+    TinyRun run = RunOfStages(StagedGpt2(), 3);
     run.frozen = frozen;
     ExpectBitsOfOneRank(run);
   }
@@ -149,7 +136,7 @@ TEST_F(PipelineEquivalence, HasThemWithFrozenParameters) {
 TEST_F(PipelineEquivalence, HasThemWithAdapters) {
   for (const models::ModelSpec& spec : {StagedGpt2(), StagedLlama()}) {
     SCOPED_TRACE(spec.family);
-    TinyRun run = RunOf(spec, 3);
+    TinyRun run = RunOfStages(spec, 3);
     run.lora = {"all-linear"};
     run.lora_dropout = 0.2;
     run.amp.dtype = graph::DType::kBFloat16;
@@ -162,7 +149,7 @@ TEST_F(PipelineEquivalence, TrainsAsOneRankNextToDataRanks) {
   for (const int64_t zero : {0, 1}) {
     for (const models::ModelSpec& spec : {StagedGpt2(), StagedLlama()}) {
       SCOPED_TRACE(fmt::format("{}, ZeRO {}", spec.family, zero));
-      TinyRun run = RunOf(spec, 3);
+      TinyRun run = RunOfStages(spec, 3);
       TinyRun alone = run;
       alone.accumulate = 6;  // each data rank's micro-batch is one of its own
       alone.evaluate = run.evaluate = false;
@@ -181,7 +168,7 @@ TEST_F(PipelineEquivalence, TrainsAsOneRankNextToTensorRanks) {
   for (const bool sequence : {false, true}) {
     for (const models::ModelSpec& spec : {StagedGpt2(), StagedLlama()}) {
       SCOPED_TRACE(fmt::format("{}{}", spec.family, sequence ? ", sequence" : ""));
-      TinyRun run = RunOf(spec, 3);
+      TinyRun run = RunOfStages(spec, 3);
       const TinyResult want = Train(run);
       run.sequence_parallel = sequence;
       Use(run, 1, 2);

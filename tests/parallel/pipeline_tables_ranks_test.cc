@@ -47,19 +47,6 @@ class PipelineTables : public testing::Test {
     run.executor.check_arena = true;
   }
 
-  static TinyRun RunOf(const models::ModelSpec& spec, int64_t micro_batches) {
-    TinyRun run;
-    run.spec = spec;
-    run.micro_batch = 2;
-    run.accumulate = micro_batches;
-    run.ignored = 0.3;
-    run.update.eps = 1e-5;
-    run.evaluate = true;
-    run.steps = 3;
-    run.threads = 1;
-    return run;
-  }
-
   // Weights are read as the last stage has them, and saved as the first one has them.
   static void ExpectEqualCopies(const models::ModelSpec& spec, const TinyResult& got) {
     const bool saves = TestWorld().rank() == 0;
@@ -86,7 +73,7 @@ TEST_F(PipelineTables, TrainAsOnOneRank) {
   for (const models::ModelSpec& spec : {TiedGpt2(), TiedLlama()}) {
     for (const int64_t micro_batches : {int64_t{1}, 2 * stages + 1}) {
       SCOPED_TRACE(fmt::format("{}, {} micro-batches", spec.family, micro_batches));
-      TinyRun run = RunOf(spec, micro_batches);
+      TinyRun run = RunOfStages(spec, micro_batches);
       const TinyResult want = Train(run);
       Use(run);
       ExpectEqualCopies(spec, ExpectTrainsAs(run, want));
@@ -97,7 +84,7 @@ TEST_F(PipelineTables, TrainAsOnOneRank) {
 TEST_F(PipelineTables, HaveEqualCopiesAfter50Steps) {
   if (TestWorld().size() > 4) GTEST_SKIP() << "more stages than blocks";
   for (const optim::StateDType state : {optim::StateDType::kFloat32, optim::StateDType::kInt8}) {
-    TinyRun run = RunOf(TiedGpt2(), 3);
+    TinyRun run = RunOfStages(TiedGpt2(), 3);
     run.spec.vocab = 288;  // so large that 8-bit state is
     run.steps = 50;
     run.update.state_dtype = state;
@@ -114,7 +101,7 @@ TEST_F(PipelineTables, TrainIn16Bits) {
   if (TestWorld().size() > 4) GTEST_SKIP() << "more stages than blocks";
   for (const std::string kind : {"rounded weights", "rounded gradients", "scaled"}) {
     SCOPED_TRACE(kind);
-    TinyRun run = RunOf(TiedGpt2(), 3);
+    TinyRun run = RunOfStages(TiedGpt2(), 3);
     run.amp.dtype = kind == "scaled" ? graph::DType::kFloat16 : graph::DType::kBFloat16;
     if (kind == "scaled") {
       // So large that the first step overflows, and all stages skip it.
@@ -145,7 +132,7 @@ TEST_F(PipelineTables, TrainAsOnOneRankNextToDataRanks) {
   for (const int64_t zero : {0, 1}) {
     for (const int64_t bucket_bytes : {0, 20'000}) {
       SCOPED_TRACE(fmt::format("ZeRO {}, buckets of {} bytes", zero, bucket_bytes));
-      TinyRun run = RunOf(TiedLlama(), 3);
+      TinyRun run = RunOfStages(TiedLlama(), 3);
       TinyRun alone = run;
       alone.accumulate = 6;  // each data rank's micro-batch is one of its own
       alone.evaluate = run.evaluate = false;
@@ -163,7 +150,7 @@ TEST_F(PipelineTables, TrainAsOnOneRankNextToTensorRanks) {
   for (const bool sequence : {false, true}) {
     for (const models::ModelSpec& spec : {TiedGpt2(), TiedLlama()}) {
       SCOPED_TRACE(fmt::format("{}{}", spec.family, sequence ? ", sequence" : ""));
-      TinyRun run = RunOf(spec, 3);
+      TinyRun run = RunOfStages(spec, 3);
       const TinyResult want = Train(run);
       run.sequence_parallel = sequence;
       Use(run, 1, 2);
