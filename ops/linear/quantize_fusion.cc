@@ -118,6 +118,9 @@ class CodesFuser {
 
 int FuseCodes(Program& program,
               const std::function<std::optional<Node>(const ReadAsCodes&)>& fuse) {
+  // Most programs make no codes. Their accesses need no table.
+  const auto makes_codes = [](const Node& node) { return node.op->name == "quantize"; };
+  if (std::ranges::none_of(program.nodes(), makes_codes)) return 0;
   return CodesFuser(program).Run(fuse);
 }
 
