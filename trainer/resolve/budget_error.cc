@@ -23,7 +23,7 @@ using config::PlaceOrAuto;
 using config::RunConfig;
 
 // The bytes that stay on the device if as much as possible is on the host.
-StepDraft::Stays LeastOnDevice(const RunConfig& config) {
+StepDraft::ResidentBytes LeastOnDevice(const RunConfig& config) {
   const auto model = ModelFrom(config);
   const std::vector<RunConfig> all = Alternatives(config, *model);
   RunConfig run = *std::ranges::max_element(all, {}, [](const RunConfig& made) {

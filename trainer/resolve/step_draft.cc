@@ -170,23 +170,23 @@ memory::FinishedStep StepDraft::Finished(const std::vector<memory::Decision>& de
   return finished;
 }
 
-StepDraft::Stays StepDraft::OnDevice() const {
+StepDraft::ResidentBytes StepDraft::OnDevice() const {
   using graph::Role;
-  Stays stays;
+  ResidentBytes resident;
   std::set<std::string_view> counted;  // objectives may read the same parameters
   for (const auto& base : bases_) {
     for (const graph::Tensor& tensor : base->tensors()) {
       const bool parameter = tensor.role == Role::kParameter;
       const bool counts =
           parameter || tensor.role == Role::kMaster || tensor.role == Role::kOptimizerState;
-      const bool stays_here =
+      const bool is_resident =
           tensor.persistent && !tensor.alias && tensor.place == graph::Place::kDevice;
-      if (!counts || !stays_here || !counted.insert(tensor.name).second) continue;
-      stays.all += tensor.bytes();
-      if (parameter) stays.parameters += tensor.bytes();
+      if (!counts || !is_resident || !counted.insert(tensor.name).second) continue;
+      resident.all += tensor.bytes();
+      if (parameter) resident.parameters += tensor.bytes();
     }
   }
-  return stays;
+  return resident;
 }
 
 std::string StepDraft::WhyNotBlocksFirst() const {

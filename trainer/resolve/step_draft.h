@@ -47,12 +47,12 @@ class StepDraft {
   // for.
   std::string WhyNotBlocksFirst() const;
 
-  // Bytes that must be on the device all through a step. `parameters`: those of the parameters;
+  // Bytes that must be on the device throughout a step. `parameters`: those of the parameters;
   // `all`: those of parameters and optimizer state.
-  struct Stays {
+  struct ResidentBytes {
     int64_t parameters = 0, all = 0;
   };
-  Stays OnDevice() const;
+  ResidentBytes OnDevice() const;
 
   // The decisions to make in bases(); empty when the file gives a policy. UserError for a pattern
   // of checkpointing.offload that matches nothing.
