@@ -53,7 +53,7 @@ struct StudyRow {
 // matches nothing, rows that are given twice, a baseline that is no row, more than 100,000 rows.
 std::vector<StudyRow> ExpandGrid(const Study& study, const config::RunConfig& base);
 
-// True if the key has no influence on any number that training computes (docs/ablations.md).
+// True if the key has no influence on any number that training computes (docs/how/ablations.md).
 bool KeepsNumbers(const std::string& key);
 
 // The facts about a run with this configuration on that many ranks. Two runs with the same

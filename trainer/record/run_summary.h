@@ -1,5 +1,5 @@
 // summary.json of a run directory: the settings, cost and result of a run, for `plimsoll report`,
-// studies and other programs (docs/ablations.md lists its members).
+// studies and other programs (docs/how/summary.md lists its members).
 #pragma once
 
 #include <cstdint>
