@@ -149,7 +149,7 @@ const StudyKey kStudyKeys[] = {
     {"exclude", "list of combinations", "none",
      "Rows in which all these keys have these values are left out.",
      [](S s, G g) { s.exclude = ReadCombinations(g); }},
-    {"include", "list of combinations", "none", "Further rows beside those of the grid.",
+    {"include", "list of combinations", "none", "Further rows, in addition to those of the grid.",
      [](S s, G g) { s.include = ReadCombinations(g); }},
     {"baseline", "name of a row", "the first row", "What the others are compared with.",
      [](S s, G g) {
@@ -194,7 +194,7 @@ const StudyKey kStudyKeys[] = {
      "`parallel.data` × `parallel.tensor` × `parallel.pipeline` of each row.",
      [](S s, G g) { s.launch.ranks = Integer(g, 1, 100'000); }},
     {"launch.mpirun", "string", "`mpirun -np {ranks}`",
-     "Command that starts a row of several ranks; its words stand before the program.",
+     "Command that starts a row of several ranks; its words come before the program.",
      [](S s, G g) { s.launch.mpirun = ReadMpirun(g); }},
 };
 
