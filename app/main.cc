@@ -24,7 +24,7 @@
 #include "base/version.h"
 #include "runtime/ranks/world.h"
 #include "trainer/config/run_config.h"
-#include "trainer/settle/core_share.h"
+#include "trainer/resolve/core_share.h"
 
 namespace plimsoll::trainer {
 namespace {

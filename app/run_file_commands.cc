@@ -23,10 +23,10 @@
 #include "trainer/config/schema.h"
 #include "trainer/plan/plan_command.h"
 #include "trainer/propose/config_for.h"
+#include "trainer/resolve/epochs.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/known_gpus.h"
 #include "trainer/save_and_resume/way_on.h"
-#include "trainer/settle/epochs.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/known_gpus.h"
 #include "trainer/train.h"
 
 namespace plimsoll::trainer {

@@ -42,7 +42,7 @@ struct Setting {
   // The setting has a meaning only if another setting, a choice, has one of these values.
   std::string when = {};
   std::vector<std::string> when_values = {};
-  BesideWeights beside_weights = BesideWeights::kNo;
+  BesideWeights concurrent_weights = BesideWeights::kNo;
 };
 
 // An impossible value. what() is the reason alone: the configuration adds key, file and line.

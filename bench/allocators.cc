@@ -22,7 +22,7 @@
 #include "base/thread_pool.h"
 #include "bench/training.h"
 #include "runtime/caching_allocator/caching_allocation.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/run_device.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::bench {

@@ -20,7 +20,7 @@
 #include "gpu/nvml.h"
 #include "memory/report.h"
 #include "trainer/record/profile.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/run_device.h"
 #include "trainer/step/session.h"
 #include "trainer/step/step_speed.h"
 

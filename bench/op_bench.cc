@@ -22,7 +22,7 @@
 #include "bench/op_device.h"
 #include "bench/training.h"
 #include "trainer/record/profile.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/run_device.h"
 
 namespace plimsoll::bench {
 namespace {

@@ -18,10 +18,10 @@
 #include "base/error.h"
 #include "memory/plan.h"
 #include "trainer/plan/plan_command.h"
-#include "trainer/settle/channels.h"
-#include "trainer/settle/knobs.h"
-#include "trainer/settle/run_budget.h"
-#include "trainer/settle/step_solver.h"
+#include "trainer/resolve/channels.h"
+#include "trainer/resolve/knobs.h"
+#include "trainer/resolve/run_budget.h"
+#include "trainer/resolve/step_solver.h"
 
 namespace plimsoll {
 namespace {

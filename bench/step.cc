@@ -21,9 +21,9 @@
 #include "memory/report.h"
 #include "runtime/process_memory.h"
 #include "trainer/config/load.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_costs.h"
-#include "trainer/settle/settled_run.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_costs.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::bench {
@@ -137,7 +137,7 @@ class PeakMeter {
 void Run(const Arguments& arguments) {
   const config::Loaded loaded = config::Load(arguments.file, arguments.sets);
   const auto model = trainer::ModelFrom(loaded.config);
-  trainer::CompileOptions options = trainer::Settle(loaded.config, *model).options;
+  trainer::CompileOptions options = trainer::ResolveRun(loaded.config, *model).options;
   options.evaluate = false;
   PeakMeter meter(options.threads);
   ThreadPool pool(options.threads);

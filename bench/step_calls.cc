@@ -19,9 +19,9 @@
 #include "memory/cost_model.h"
 #include "memory/kind_rates.h"
 #include "trainer/plan/plan_command.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_costs.h"
-#include "trainer/settle/settled_run.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_costs.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll {
@@ -52,9 +52,9 @@ ordered_json CallJson(const graph::OpCall& call, const memory::CostModel& cost) 
 void Run(const trainer::PlanCommand& command) {
   const config::RunConfig config = trainer::LoadPlanned(command, {}, 1).config;
   const auto model = trainer::ModelFrom(config);
-  const trainer::SettledRun settled = trainer::Settle(config, *model);
-  const trainer::CompiledStep compiled = trainer::Compile(*model, settled.options);
-  const memory::CostModel cost = trainer::BuiltInCost(settled.config);
+  const trainer::ResolvedRun resolved = trainer::ResolveRun(config, *model);
+  const trainer::CompiledStep compiled = trainer::Compile(*model, resolved.options);
+  const memory::CostModel cost = trainer::BuiltInCost(resolved.config);
   std::map<std::string, ordered_json> calls;
   for (const trainer::StepEntry& entry : compiled.step.entries) {
     const graph::Program& program = *compiled.programs[entry.program];

@@ -9,18 +9,18 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/settled_run.h"
-#include "trainer/settle/source_from.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/source_from.h"
 
 namespace plimsoll::bench {
 
 Training LoadTraining(const std::string& file, const std::vector<std::string>& sets) {
   Training training{.config = trainer::LoadRun(file, sets).config, .model = nullptr, .options = {}};
   training.model = trainer::ModelFrom(training.config);
-  const trainer::SettledRun settled = trainer::Settle(training.config, *training.model);
-  if (!settled.chosen.empty()) fmt::print("chosen: {}\n", settled.chosen);
-  training.options = settled.options;
+  const trainer::ResolvedRun resolved = trainer::ResolveRun(training.config, *training.model);
+  if (!resolved.chosen.empty()) fmt::print("chosen: {}\n", resolved.chosen);
+  training.options = resolved.options;
   training.options.evaluate = false;
   training.options.generate_rows = 0;
   return training;

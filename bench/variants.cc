@@ -16,9 +16,9 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "bench/training.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_costs.h"
-#include "trainer/settle/settled_run.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_costs.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::bench {
@@ -104,9 +104,9 @@ void Run(const Arguments& arguments) {
     sets.insert(sets.end(), {"train.eval_every=0", "train.sample_every=0"});
     const config::Loaded loaded = trainer::LoadRun(arguments.file, sets);
     variant.model = trainer::ModelFrom(loaded.config);
-    const trainer::SettledRun settled = trainer::Settle(loaded.config, *variant.model);
-    const trainer::CompileOptions& options = settled.options;
-    variant.config = settled.config;
+    const trainer::ResolvedRun resolved = trainer::ResolveRun(loaded.config, *variant.model);
+    const trainer::CompileOptions& options = resolved.options;
+    variant.config = resolved.config;
     if (!pool) pool = std::make_unique<ThreadPool>(options.threads);
     {
       // Runs one whole step with canaries, before the timed session takes this one's place.
@@ -116,8 +116,8 @@ void Run(const Arguments& arguments) {
     }
     variant.session = Start(variant, options, *pool, {});
     RunStep(*variant.session, 0);  // touches every page once
-    fmt::print(stderr, "{}: ready{}{}\n", variant.name, settled.chosen.empty() ? "" : ": ",
-               settled.chosen);
+    fmt::print(stderr, "{}: ready{}{}\n", variant.name, resolved.chosen.empty() ? "" : ": ",
+               resolved.chosen);
   }
   // Only after all ops of all variants have been timed, so that all predictions use the same times.
   for (const Variant& variant : variants) Predict(variant);

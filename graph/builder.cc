@@ -34,7 +34,7 @@ Value Builder::Like(Value like, std::string_view stem, Value base) {
   return program_.AddTensor(std::move(tensor));
 }
 
-void Builder::set_beside(const Node& node) {
+void Builder::set_context_of(const Node& node) {
   set_phase(node.phase);
   set_scope(node.scope);
   set_micro_step(node.micro_step);

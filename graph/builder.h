@@ -51,7 +51,7 @@ class Builder {
   int64_t NextKey();
 
   // The nodes that follow have phase, scope and micro-step of that one.
-  void set_beside(const Node& node);
+  void set_context_of(const Node& node);
   void set_phase(Phase phase) { phase_ = phase; }
   void set_made_by(std::string pass) { made_by_ = std::move(pass); }
   Phase phase() const { return phase_; }

@@ -19,8 +19,8 @@ namespace {
 using graph::Retention;
 
 // Limits on the combinations of options that are candidates, for each way to treat what is outside
-// the blocks; kTravelling: if copies of parameters overlap with the computation.
-constexpr size_t kFront = 320, kTravelling = 96;
+// the blocks; kWithHostTraffic: if copies of parameters overlap with the computation.
+constexpr size_t kFront = 320, kWithHostTraffic = 96;
 
 // A combination of options.
 struct Combination {
@@ -63,7 +63,7 @@ class CandidateSearch {
         blocks_(variant.blocks()) {}
 
   std::vector<Candidate> Run() {
-    if (options_.options == 0 || !Travels()) AddPolicies();
+    if (options_.options == 0 || !HasHostTraffic()) AddPolicies();
     Add(variant_.KeepAll(), keep_);
     if (options_.options == 0) return std::move(candidates_);
     AddCombinations();
@@ -78,7 +78,7 @@ class CandidateSearch {
 
   // Whether copies of parameters overlap with the computation; then a step's seconds are no sum
   // over blocks.
-  bool Travels() const { return keep_.copies && cost_.rates().copies_overlap(); }
+  bool HasHostTraffic() const { return keep_.copies && cost_.rates().copies_overlap(); }
 
   StepUse Measure(const Fates& fates) const {
     if (fates == variant_.KeepAll()) return keep_;
@@ -148,7 +148,7 @@ class CandidateSearch {
     }
     costs_ = std::make_unique<BlockCosts>(variant_, *shapes_, keep_, cost_, options_);
     for (const BlockShapes::Measured& made : costs_->levels()) Add(made.fates, made.use);
-    if (Travels()) EstimatePolicies(*costs_);
+    if (HasHostTraffic()) EstimatePolicies(*costs_);
     sums_ = Combine(Choice::kSums);
     // In a small program every single op counts, and measuring costs little.
     constexpr int64_t kSmall = 40'000;
@@ -162,20 +162,20 @@ class CandidateSearch {
       // Waits for copies, in line with the computation or overlapped with it, make sums estimates.
       for (const Combination& sum : sums_) {
         Add(sum.fates,
-            Travels() || Offloads(sum.fates) ? Cost::Kind::kEstimate : Cost::Kind::kBound,
+            HasHostTraffic() || Offloads(sum.fates) ? Cost::Kind::kEstimate : Cost::Kind::kBound,
             sum.seconds, sum.peak);
       }
     }
     if (!shapes_->any_estimate()) return;
     const std::vector<Combination> estimates = BetterThan(sums_, Combine(Choice::kEstimates));
-    if (!Travels()) return AddMeasured(Spaced(estimates, Affordable()));
+    if (!HasHostTraffic()) return AddMeasured(Spaced(estimates, Affordable()));
     AddCorrected(estimates);
   }
 
   // Adds combinations with chains of blocks. They are added last and replace no other candidate, so
   // that every candidate found without chains is also found with them.
   void AddChains() {
-    if (Travels() || !shapes_->chains().any()) return;
+    if (HasHostTraffic() || !shapes_->chains().any()) return;
     std::vector<Combination> known;
     for (const Candidate& candidate : candidates_) {
       if (candidate.predicted.kind == Cost::Kind::kEstimate) continue;
@@ -313,8 +313,8 @@ class CandidateSearch {
                               keep_.peak() + shapes_->sides()[i].extra[0][0], side});
         return;
       }
-      for (const OptionPoint& point :
-           FrontOfOptions(costs_->Problem(side, choice), Travels() ? kTravelling : kFront)) {
+      for (const OptionPoint& point : FrontOfOptions(
+               costs_->Problem(side, choice), HasHostTraffic() ? kWithHostTraffic : kFront)) {
         if (!costs_->Needs(choice, side, point.options)) continue;
         by_side[i].push_back({shapes_->FatesOf(side, point.options),
                               costs_->SecondsOf(shapes_->sides()[i].seconds + point.seconds),
@@ -402,7 +402,7 @@ class CandidateSearch {
       if (more != lowest.begin() && std::prev(more)->second <= peak) {
         // Estimates by AddCorrected are too rough to drop candidates that it measured, or may
         // measure.
-        const bool rough = Travels() && Offloads(candidate.fates);
+        const bool rough = HasHostTraffic() && Offloads(candidate.fates);
         return candidate.policy.empty() && !rough;
       }
       auto behind = lowest.lower_bound(host);

@@ -353,13 +353,13 @@ std::vector<Setting> OwnSettings() {
                          "one text follows the other (`pretraining`); or to tell classes apart.",
                   .default_value = std::string("masked_lm"),
                   .choices = {"masked_lm", "pretraining", "classification"},
-                  .beside_weights = Beside::kYes});
+                  .concurrent_weights = Beside::kYes});
   rows.push_back(
       {.name = "padded",
        .type = Type::kBool,
        .doc = "Texts may be shorter than `sequence`: attention leaves their padding out.",
        .derived = "true but for `masked_lm`",
-       .beside_weights = Beside::kYes});
+       .concurrent_weights = Beside::kYes});
   for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
   rows.push_back({.name = "classifier_dropout",
                   .type = Type::kFloat,
@@ -368,7 +368,7 @@ std::vector<Setting> OwnSettings() {
                   .min = 0,
                   .max = 1,
                   .below_max = true,
-                  .beside_weights = Beside::kYes});
+                  .concurrent_weights = Beside::kYes});
   return rows;
 }
 

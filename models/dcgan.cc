@@ -51,7 +51,7 @@ class Dcgan final : public Model {
 
   std::string title() const override { return "DCGAN"; }
   // The samples of a batch norm act on one another.
-  int64_t coupled_samples() const override { return 0; }
+  SampleCoupling sample_coupling() const override { return SampleCoupling::WholeMicroBatch(); }
 
   // The generator learns from the images that the discriminator has just judged.
   std::vector<Objective> objectives() const override {

@@ -23,7 +23,7 @@ namespace {
 // family a run file need not know.
 Setting DropoutOfCheckpoints() {
   Setting dropout = LanguageSetting("dropout");
-  dropout.beside_weights = Setting::BesideWeights::kOnlyThere;
+  dropout.concurrent_weights = Setting::BesideWeights::kOnlyThere;
   return dropout;
 }
 Setting AttentionDropout() {

@@ -21,6 +21,7 @@
 #include "graph/builder.h"
 #include "models/dropout_rates.h"
 #include "models/forward_pass.h"
+#include "models/sample_coupling.h"
 
 namespace plimsoll::models {
 
@@ -237,10 +238,8 @@ class Model {
   virtual std::optional<TextSizes> text_sizes() const { return std::nullopt; }
   // Throws UserError when the model cannot read such a batch.
   virtual void CheckBatch(const Batch& /*batch*/) const {}
-  // How many samples of a micro-batch act on one another in training. 1: each stands for itself.
-  // N: every N consecutive ones do, and a micro-batch is a multiple of N. 0: all of a micro-batch
-  // do, so that its size is part of the mathematics.
-  virtual int64_t coupled_samples() const { return 1; }
+  // The samples that act on one another in training.
+  virtual SampleCoupling sample_coupling() const { return SampleCoupling::Independent(); }
   // The least numbers that integer inputs cannot have, by input ("labels"). Negative numbers are
   // targets that don't count.
   virtual std::map<std::string, int64_t> input_bounds() const { return {}; }

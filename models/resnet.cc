@@ -95,7 +95,11 @@ class ResNet final : public Model {
   Misfit OnMisfit(const ParameterInfo& parameter) const override {
     return parameter.name.starts_with("head.") ? Misfit::kFresh : Misfit::kRefused;
   }
-  int64_t coupled_samples() const override { return norm_.frozen ? 1 : norm_.group_samples; }
+  SampleCoupling sample_coupling() const override {
+    if (norm_.frozen) return SampleCoupling::Independent();
+    return norm_.group_samples == 0 ? SampleCoupling::WholeMicroBatch()
+                                    : SampleCoupling::Groups(norm_.group_samples);
+  }
   std::map<std::string, int64_t> input_bounds() const override { return LabelBounds(settings()); }
   std::optional<ProblemType> problem_type() const override { return ProblemTypeOf(settings()); }
   int64_t classes() const override { return settings().Int("classes"); }
@@ -263,14 +267,14 @@ std::vector<Setting> OwnSettings() {
               "running ones, which then stay as they are (docs/batch_norm.md).",
        .default_value = std::string("batch"),
        .choices = {"batch", "frozen"},
-       .beside_weights = Setting::BesideWeights::kYes},
+       .concurrent_weights = Setting::BesideWeights::kYes},
       {.name = "norm_samples",
        .doc = "Samples that a batch norm normalizes together, whatever the micro-batch, which is a "
               "multiple of it; 0: the whole micro-batch.",
        .default_value = int64_t{0},
        .min = 0,
        .max = 1e6,
-       .beside_weights = Setting::BesideWeights::kYes},
+       .concurrent_weights = Setting::BesideWeights::kYes},
       {.name = "shortcut",
        .type = Setting::Type::kChoice,
        .doc = "Shortcuts where the shape changes: `B` projects; `A` and `A_centered`, for 6n + 2 "

@@ -136,14 +136,14 @@ class NormApart {
       Square(id, norm);
       sums.push_back(squares_.at(id));
     }
-    builder_.set_beside(norm);
+    builder_.set_context_of(norm);
     builder_.EmitInto(norm.outputs, "root_of_sums", std::move(sums));
   }
 
   void Square(TensorId gradient, const Node& beside) {
     if (squares_.contains(gradient)) return;
     const std::string name = program_.tensor(gradient).name + ".squares";
-    builder_.set_beside(beside);
+    builder_.set_context_of(beside);
     const TensorId squares = ops::SquareSum(builder_, gradient, name);
     program_.Rename(squares, program_.FreshName(name));
     squares_[gradient] = squares;

@@ -146,7 +146,7 @@ class Mover {
   // Emits the sum of squares of `gradient`, unless that was done before.
   void Square(TensorId gradient, const Node& update) {
     if (squares_.contains(gradient)) return;
-    builder_.set_beside(update);
+    builder_.set_context_of(update);
     squares_[gradient] =
         ops::SquareSum(builder_, gradient, builder_.NameWithin(gradient) + ".squares");
   }
@@ -170,7 +170,7 @@ class Mover {
       Square(id, norm);
       sums.push_back(squares_.at(id));
     }
-    builder_.set_beside(norm);
+    builder_.set_context_of(norm);
     builder_.EmitInto(norm.outputs, "root_of_sums", std::move(sums));
   }
 

@@ -129,7 +129,7 @@ class Cutter {
         node.inputs[i] = graph::kNoTensor;
         continue;
       }
-      g_.set_beside(node);
+      g_.set_context_of(node);
       g_.EmitInto({gradient}, "fill", {}, ZerosOf(g_.type(gradient)));
     }
   }
@@ -202,7 +202,7 @@ class Cutter {
       places.emplace_back(stage, stage < 0 ? 0 : counts[stage]++);
     }
     const int64_t most = std::ranges::max(counts | std::views::values);
-    g_.set_beside(norm);
+    g_.set_context_of(norm);
     std::map<size_t, TensorId> own;  // square sums, by input
     std::vector<TensorId> sent;
     for (size_t i = 0; i < norm.inputs.size(); ++i) {

@@ -193,7 +193,7 @@ class CodesGatherer {
                   program_.tensor(weight.part).type.shape};
     codes.role = graph::Role::kParameter;
     const TensorId own = codes_[weight.gathered] = program_.AddTensor(std::move(codes));
-    g_.set_beside(start);
+    g_.set_context_of(start);
     g_.EmitInto({kNoTensor, own, scales_[index], kNoTensor}, "quantize",
                 {weight.part, magnitudes_[index], kNoTensor}, weight.quantized.front()->attributes);
     return own;
@@ -202,7 +202,7 @@ class CodesGatherer {
   void Transpose(const Node& node, const GatheredWeight& weight) {
     const TensorId transposed = node.outputs[ops::quantize::kTransposed];
     if (transposed == kNoTensor || !read_.contains(transposed)) return;
-    g_.set_beside(node);
+    g_.set_context_of(node);
     g_.EmitInto({transposed}, "transpose_codes", {weight.whole});
   }
 

@@ -77,9 +77,9 @@ class DeviceMemory {
   struct BoundProgram {
     const graph::Program* program = nullptr;
     const Layout* layout = nullptr;
-    // Runs beside the programs that are run after it. They wait for it only before they change
-    // state that it has not read yet (runtime/state_reads.h). At most one program does.
-    bool beside = false;
+    // Runs concurrently with the programs that are run after it. They wait for it only before they
+    // change state that it has not read yet (runtime/state_reads.h). At most one program does.
+    bool concurrent = false;
   };
   // Makes the executors of all programs at once, before anything is written: kernels choose and
   // load here what they need, with the arenas as scratch. All bytes are zero afterwards. The
@@ -89,7 +89,7 @@ class DeviceMemory {
       std::span<const BoundProgram> programs, const ExecutorOptions& options) = 0;
 
   // The same on other memories, by program, which must outlive the executors. A layout then only
-  // tells a program's tensors apart, and `beside` is ignored. Nothing is prepared here:
+  // tells a program's tensors apart, and `concurrent` is ignored. Nothing is prepared here:
   // MakeExecutors of this device has seen these programs.
   virtual std::vector<std::unique_ptr<Executor>> MakeExecutorsOn(
       std::span<TensorMemory* const> memories, std::span<const BoundProgram> programs,

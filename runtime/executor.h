@@ -59,8 +59,8 @@ class Executor {
   // their shapes (a UserError stays a UserError, any other becomes an InternalError).
   virtual void Run() = 0;
 
-  // Waits until the last run is done. May be called on any thread if the program runs beside
-  // others.
+  // Waits until the last run is done. May be called on any thread if the program runs
+  // concurrently with others.
   virtual void Await() const {}
 
   // Where a tensor that the host may touch lies between runs: a persistent tensor, an input or a

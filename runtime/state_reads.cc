@@ -22,8 +22,8 @@ std::vector<TensorId> StateChangedBy(const Program& program, const Node& node) {
   return changed;
 }
 
-StateReads::StateReads(const Program& beside) {
-  const std::vector<Node>& nodes = beside.nodes();
+StateReads::StateReads(const Program& concurrent) {
+  const std::vector<Node>& nodes = concurrent.nodes();
   const auto is_done = [&](size_t n) {
     return nodes[n].op->transfer == graph::Transfer::kCopyDone;
   };
@@ -31,7 +31,7 @@ StateReads::StateReads(const Program& beside) {
     const int mark = static_cast<int>(marks_.size());  // the next one
     for (const TensorId id : nodes[n].inputs) {
       if (id == kNoTensor) continue;
-      const graph::Tensor& tensor = beside.tensor(beside.Root(id));
+      const graph::Tensor& tensor = concurrent.tensor(concurrent.Root(id));
       if (graph::OutlivesSteps(tensor)) mark_of_[tensor.name] = mark;
     }
     const bool last = n + 1 == nodes.size();

@@ -1,7 +1,7 @@
-// How long programs wait before they change state that a program beside them reads: a snapshot is
-// copied while the steps behind it run (DeviceMemory::BoundProgram::beside).
+// How long programs wait before they change state that a concurrent program reads: a snapshot is
+// copied while the steps after it run (DeviceMemory::BoundProgram::concurrent).
 //
-// The program beside them passes a mark behind each run of copy_done nodes, and behind its end:
+// The concurrent program passes a mark after each sequence of copy_done nodes, and at its end:
 //
 //   %a.snapshot = copy_start(%a)
 //   %b.snapshot = copy_start(%b)
@@ -29,17 +29,17 @@ class StateReads {
  public:
   static constexpr int kNoMark = -1;
 
-  explicit StateReads(const graph::Program& beside);
+  explicit StateReads(const graph::Program& concurrent);
 
-  // By mark: the node behind which it is passed. They ascend.
+  // By mark: the node after which the mark is passed. The nodes ascend.
   std::span<const int> marks() const { return marks_; }
 
-  // The mark that must be passed before a node of another program may run.
+  // The mark that the concurrent program must have passed before a node of another program may run.
   int MarkBefore(const graph::Program& program, const graph::Node& node) const;
 
  private:
   std::vector<int> marks_;
-  std::unordered_map<std::string, int> mark_of_;  // by the name of what is read
+  std::unordered_map<std::string, int> mark_of_;  // by the name of the tensor that is read
 };
 
 }  // namespace plimsoll::runtime

@@ -20,10 +20,10 @@
 #include "studies/runner.h"
 #include "studies/table.h"
 #include "studies/values.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/knobs.h"
-#include "trainer/settle/run_costs.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/knobs.h"
+#include "trainer/resolve/run_costs.h"
 
 namespace plimsoll::studies {
 namespace {

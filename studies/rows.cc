@@ -14,14 +14,14 @@
 #include "base/replaced.h"
 #include "base/spelling.h"
 #include "studies/values.h"
+#include "trainer/config/derived_values.h"
 #include "trainer/config/rank_counts.h"
-#include "trainer/config/resolve.h"
 #include "trainer/config/schema.h"
 #include "trainer/config/value.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/knobs.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/knobs.h"
+#include "trainer/resolve/run_device.h"
 
 namespace plimsoll::studies {
 namespace {

@@ -17,7 +17,7 @@
 #include "base/output_file.h"
 #include "base/random.h"
 #include "studies/process.h"
-#include "trainer/settle/calibration.h"
+#include "trainer/resolve/calibration.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -93,7 +93,7 @@ bool RunOneStep(const Study& study, const StudyRow& row, const std::string& fold
 }
 
 // Runs one step of each row that needs calibration, so that it measures the machine, then copies
-// all calibrations (trainer/settle/calibration.h) to the study's directory, once. Returns that
+// all calibrations (trainer/resolve/calibration.h) to the study's directory, once. Returns that
 // folder, or "" when `stopped` returned true; then nothing is copied.
 std::string FixCalibration(const Study& study, const std::vector<StudyRow>& rows,
                            const StudyDirectory& directory, const RunWatcher& watcher) {

@@ -7,8 +7,8 @@
 #include "base/version.h"
 #include "memory/report.h"
 #include "trainer/plan/code_products.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/run_device.h"
 
 namespace plimsoll::trainer {
 

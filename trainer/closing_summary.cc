@@ -12,8 +12,8 @@
 #include "base/statistics.h"
 #include "runtime/process_memory.h"
 #include "trainer/record/data_time.h"
-#include "trainer/settle/calibration.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/calibration.h"
+#include "trainer/resolve/run_device.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {

@@ -9,10 +9,10 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "runtime/process_memory.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/gpu_profile.h"
-#include "trainer/settle/run_budget.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/gpu_profile.h"
+#include "trainer/resolve/run_budget.h"
+#include "trainer/resolve/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -61,7 +61,7 @@ void GpuAccount::CheckFree(const memory::MemoryPlan& plan) const {
   const int64_t needed = profile_.ProcessBytes(plan.arena_bytes);
   if (needed <= memory.free + own) return;
   const std::string others = memory.DescribeOthers();
-  const bool free_micro_batch = ModelFrom(config_)->coupled_samples() > 0;
+  const bool free_micro_batch = !ModelFrom(config_)->sample_coupling().whole_micro_batch();
   throw UserError(
       fmt::format(
           "{}: device: cuda: the run needs {} of the {}'s memory, and {} are free{}; {}a "

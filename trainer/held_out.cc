@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "trainer/config/schema.h"
 #include "trainer/record/mistakes.h"
-#include "trainer/settle/source_from.h"
+#include "trainer/resolve/source_from.h"
 #include "trainer/step/evaluate.h"
 
 namespace plimsoll::trainer {

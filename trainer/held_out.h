@@ -13,9 +13,9 @@
 #include "trainer/config/run_config.h"
 #include "trainer/record/sample_grid.h"
 #include "trainer/record/slices.h"
+#include "trainer/resolve/monitor.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/save_and_resume/run_record.h"
-#include "trainer/settle/monitor.h"
-#include "trainer/settle/ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

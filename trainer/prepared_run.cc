@@ -12,25 +12,25 @@
 #include "data/class_names.h"
 #include "runtime/process_memory.h"
 #include "trainer/record/run_metrics.h"
+#include "trainer/resolve/activity.h"
+#include "trainer/resolve/budget_error.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/knobs.h"
+#include "trainer/resolve/run_budget.h"
+#include "trainer/resolve/run_device.h"
+#include "trainer/resolve/source_from.h"
 #include "trainer/save_and_resume/read_snapshot.h"
 #include "trainer/save_and_resume/text_ends.h"
-#include "trainer/settle/activity.h"
-#include "trainer/settle/budget_error.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/knobs.h"
-#include "trainer/settle/run_budget.h"
-#include "trainer/settle/run_device.h"
-#include "trainer/settle/source_from.h"
 #include "trainer/starting_weights.h"
 
 namespace plimsoll::trainer {
 
-PreparedRun::PreparedRun(const SettledRun& settled, DeviceStart& device_start, Ranks& ranks,
+PreparedRun::PreparedRun(const ResolvedRun& resolved, DeviceStart& device_start, Ranks& ranks,
                          const RunDirectory& directory, const std::optional<ProfiledSteps>& profile,
                          const Resumed* resumed)
-    : settled(settled),
-      config(settled.config),
+    : resolved(resolved),
+      config(resolved.config),
       ranks(ranks),
       resumed(resumed),
       model(ModelFrom(config)),
@@ -48,7 +48,7 @@ PreparedRun::PreparedRun(const SettledRun& settled, DeviceStart& device_start, R
     under_way_ = UnderWay(what, stage);
   };
   begin("planning the step" + BoundCoresNote(), "planning");
-  CompiledStep compiled = CompileStep(settled.options);
+  CompiledStep compiled = CompileStep(resolved.options);
   begin("starting the device", "device");
   device = &device_start.Connected(ranks, config.parallel.nccl_max_ctas.value_or(0));
   gpu->CheckFree(compiled.plan);

@@ -15,14 +15,14 @@
 #include "trainer/held_out.h"
 #include "trainer/record/profile.h"
 #include "trainer/record/run_directory.h"
+#include "trainer/resolve/activity.h"
+#include "trainer/resolve/device_start.h"
+#include "trainer/resolve/monitor.h"
+#include "trainer/resolve/ranks.h"
+#include "trainer/resolve/resolved_run.h"
 #include "trainer/save_and_resume/reference_log_probs.h"
 #include "trainer/save_and_resume/resume.h"
 #include "trainer/save_and_resume/run_record.h"
-#include "trainer/settle/activity.h"
-#include "trainer/settle/device_start.h"
-#include "trainer/settle/monitor.h"
-#include "trainer/settle/ranks.h"
-#include "trainer/settle/settled_run.h"
 #include "trainer/step/session.h"
 #include "trainer/step_feed.h"
 
@@ -33,7 +33,7 @@ class PreparedRun {
   // The arguments must outlive it; `resumed` is nullptr for a run from the beginning. Writes
   // nothing to `directory`. UserErrors; ProcessBeyondBudget when a plan for less memory may help,
   // on all ranks alike.
-  PreparedRun(const SettledRun& settled, DeviceStart& device_start, Ranks& ranks,
+  PreparedRun(const ResolvedRun& resolved, DeviceStart& device_start, Ranks& ranks,
               const RunDirectory& directory, const std::optional<ProfiledSteps>& profile,
               const Resumed* resumed);
 
@@ -42,8 +42,8 @@ class PreparedRun {
   // It continues in the directory of the run that it resumes.
   bool Continues() const { return resumed != nullptr && resumed->continues; }
 
-  const SettledRun& settled;
-  const config::RunConfig& config;  // settled.config
+  const ResolvedRun& resolved;
+  const config::RunConfig& config;  // resolved.config
   Ranks& ranks;
   const Resumed* resumed;
   std::unique_ptr<models::Model> model;

@@ -11,8 +11,8 @@
 #include "trainer/gpu_account.h"
 #include "trainer/record/progress.h"
 #include "trainer/record/run_directory.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/save_and_resume/run_record.h"
-#include "trainer/settle/ranks.h"
 #include "trainer/step/session.h"
 #include "trainer/step_log.h"
 

@@ -7,8 +7,8 @@
 
 #include "models/model.h"
 #include "trainer/config/run_config.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/save_and_resume/resume.h"
-#include "trainer/settle/ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

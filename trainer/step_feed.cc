@@ -10,8 +10,8 @@
 #include "base/amounts.h"
 #include "base/bytes.h"
 #include "trainer/learning_rate.h"
-#include "trainer/settle/data_rate.h"
-#include "trainer/settle/source_from.h"
+#include "trainer/resolve/data_rate.h"
+#include "trainer/resolve/source_from.h"
 
 namespace plimsoll::trainer {
 namespace {

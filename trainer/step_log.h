@@ -21,7 +21,7 @@
 #include "trainer/record/progress.h"
 #include "trainer/record/run_directory.h"
 #include "trainer/record/run_reports.h"
-#include "trainer/settle/ranks.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

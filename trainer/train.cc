@@ -13,16 +13,16 @@
 #include "trainer/prepared_run.h"
 #include "trainer/record/mlflow_facts.h"
 #include "trainer/record/run_directory.h"
+#include "trainer/resolve/device_start.h"
+#include "trainer/resolve/epochs.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/knobs.h"
+#include "trainer/resolve/link_rates.h"
+#include "trainer/resolve/ranks.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_device.h"
 #include "trainer/save_and_resume/resume.h"
 #include "trainer/save_and_resume/save_snapshot.h"
-#include "trainer/settle/device_start.h"
-#include "trainer/settle/epochs.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/knobs.h"
-#include "trainer/settle/link_rates.h"
-#include "trainer/settle/ranks.h"
-#include "trainer/settle/run_device.h"
-#include "trainer/settle/settled_run.h"
 #include "trainer/training_loop.h"
 
 namespace plimsoll::trainer {
@@ -67,30 +67,30 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   DeviceStart device(config);
   if (first) PrintProgress(Header(config, *model));
   checks.reset();
-  SettledRun settled = [&] {
+  ResolvedRun resolved = [&] {
     const Stage stage("planning");
     MeasureLink(config, world);
-    return SettleOnFirst(config, *model, world);
+    return ResolveOnFirst(config, *model, world);
   }();
-  Ranks ranks(world, MeshFrom(settled.config));
+  Ranks ranks(world, MeshFrom(resolved.config));
   std::unique_ptr<PreparedRun> run;
   const auto prepare = [&] {
-    run = std::make_unique<PreparedRun>(settled, device, ranks, directory, options.profile, from);
+    run = std::make_unique<PreparedRun>(resolved, device, ranks, directory, options.profile, from);
   };
   try {
     prepare();
   } catch (const ProcessBeyondBudget& problem) {
     // The solver can make room, now that the needed memory is known.
     config::RunConfig laid_out = config;
-    KeepLayout(laid_out, settled.config);
+    KeepLayout(laid_out, resolved.config);
     if (!LeavesChoice(laid_out)) throw;
     PrintWarning(fmt::format("{}; planning again", problem.what()));
-    settled = SettleOnFirst(laid_out, *model, world);
+    resolved = ResolveOnFirst(laid_out, *model, world);
     prepare();
   }
   TrainingLoop loop(*run, directory, options.resume_command);
   try {
-    loop.Begin(kept_run.resolved_yaml, ChoicesJson(open, settled.config));
+    loop.Begin(kept_run.resolved_yaml, ChoicesJson(open, resolved.config));
     return loop.Run();
   } catch (const std::exception& error) {
     loop.EndStatus(RunStatus::State::kFailed, error.what());

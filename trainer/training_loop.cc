@@ -20,12 +20,12 @@
 #include "trainer/record/run_facts.h"
 #include "trainer/record/run_metrics.h"
 #include "trainer/record/step_record.h"
+#include "trainer/resolve/link_rates.h"
+#include "trainer/resolve/run_costs.h"
 #include "trainer/run_results.h"
 #include "trainer/save_and_resume/read_snapshot.h"
 #include "trainer/save_and_resume/reference_log_probs.h"
 #include "trainer/save_and_resume/way_on.h"
-#include "trainer/settle/link_rates.h"
-#include "trainer/settle/run_costs.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -69,7 +69,7 @@ void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& c
   const CompiledStep& step = run_.session->compiled();
   const memory::CostModel known = CostModelFor(run_.config, {});  // times nothing
   predicted_seconds_ = run_.ranks.PredictSeconds(step, known);
-  if (!run_.settled.chosen.empty() && known.measured() && run_.config.memory.calibration.empty()) {
+  if (!run_.resolved.chosen.empty() && known.measured() && run_.config.memory.calibration.empty()) {
     measured_rates_ = RatesText(run_.config, known);
   }
   const ordered_json plan = PlanObject(run_.config, *run_.model, step, predicted_seconds_, choices);
@@ -83,9 +83,9 @@ void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& c
                    timeline, run_.feed.source().class_names()),
         run_.first_step, run_.metrics, ModelColumns(step));
   }
-  if (!run_.settled.chosen.empty()) {
+  if (!run_.resolved.chosen.empty()) {
     PrintProgress(
-        Wrapped("chosen within memory.budget: " + run_.settled.chosen, kLineColumns, "  ") + "\n");
+        Wrapped("chosen within memory.budget: " + run_.resolved.chosen, kLineColumns, "  ") + "\n");
   }
   Announce(step, known.rates());
 }
@@ -138,7 +138,7 @@ ExitCode TrainingLoop::Run() {
                 .evaluation = run_.record.evaluation,
                 .counts = divergence_->counts(),
                 .base = run_.record.base,
-                .chosen = run_.settled.chosen,
+                .chosen = run_.resolved.chosen,
                 .predicted_seconds = predicted_seconds_,
                 .rates = measured_rates_,
                 .data_advice = run_.feed.Advice(),

@@ -5,7 +5,7 @@
 
 #include "base/thread_pool.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/from_config.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

@@ -26,14 +26,14 @@ using Item = CudaItem;
 
 struct CudaExecutor::Impl {
   Impl(const Program& p, const Layout& l, ArenaBases b, const CudaStreams& s, gpu::Libraries& libs,
-       ExecutorOptions o, const CudaBeside* beside, TensorMemory* m);
+       ExecutorOptions o, const CudaConcurrentProgram* concurrent, TensorMemory* m);
   ~Impl() {
     cudaStreamSynchronize(streams.compute.get());  // nothing that runs may lose what it uses
   }
 
   template <typename Body>
   void WithNode(int node, Body&& body) const;
-  void FindAwaited(const CudaBeside& beside);
+  void FindAwaited(const CudaConcurrentProgram& concurrent);
   void PassMarks(std::span<const int> marks, const std::vector<CudaEvent>& passed);
   void Enqueue(const Item& item);
   void Fork(const Item& item);
@@ -51,7 +51,7 @@ struct CudaExecutor::Impl {
   // By item: the event that it waits for before it begins, and the one that is recorded once it has
   // ended; nullptr: none. Both are empty where there are no such items.
   std::vector<const CudaEvent*> awaited, passed;
-  CudaInputs* inputs = nullptr;                          // that travel beside the runs
+  CudaInputs* inputs = nullptr;                          // copied concurrently with the runs
   std::vector<std::vector<const CudaEvent*>> have_read;  // of these, by item; empty without them
   std::unique_ptr<CudaRecording> recording;
 
@@ -68,8 +68,8 @@ struct CudaExecutor::Impl {
 };
 
 CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases b, const CudaStreams& s,
-                         gpu::Libraries& libraries, ExecutorOptions o, const CudaBeside* beside,
-                         TensorMemory* m)
+                         gpu::Libraries& libraries, ExecutorOptions o,
+                         const CudaConcurrentProgram* concurrent, TensorMemory* m)
     : program(p),
       arenas(p, l, b),
       memory(m != nullptr ? m : &arenas),
@@ -81,7 +81,7 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases b, const 
       ranges(program),
       nanoseconds(p.nodes().size(), 0) {
   CheckInstruments(*memory, program, options);
-  if (beside != nullptr) FindAwaited(*beside);
+  if (concurrent != nullptr) FindAwaited(*concurrent);
   if (options.poison) poison.emplace(program, arenas.layout(), arenas.bases());
   if (options.check_arena) meter.emplace(program, arenas.layout(), arenas.bases());
   if (options.check_finite) finite.emplace(program, arenas.layout(), arenas.bases());
@@ -93,17 +93,17 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases b, const 
 
 // A stream that has waited for a mark has waited for those before it, and a stream that forks off
 // for what the compute stream has waited for.
-void CudaExecutor::Impl::FindAwaited(const CudaBeside& beside) {
+void CudaExecutor::Impl::FindAwaited(const CudaConcurrentProgram& concurrent) {
   std::array<int, kCudaStreams> reached;
   reached.fill(StateReads::kNoMark);
   for (const Item& item : schedule.items()) {
     int mark = StateReads::kNoMark;
     for (const int node : item.nodes) {
-      mark = std::max(mark, beside.reads.MarkBefore(program, program.nodes()[node]));
+      mark = std::max(mark, concurrent.reads.MarkBefore(program, program.nodes()[node]));
     }
     int& of_stream = reached[schedule.StreamOf(item)];
     of_stream = std::max(of_stream, reached[kCompute]);
-    awaited.push_back(mark > of_stream ? &beside.passed[mark] : nullptr);
+    awaited.push_back(mark > of_stream ? &concurrent.passed[mark] : nullptr);
     of_stream = std::max(of_stream, mark);
   }
 }
@@ -254,9 +254,10 @@ void CudaExecutor::Impl::Collect() const {
 
 CudaExecutor::CudaExecutor(const Program& program, const Layout& layout, ArenaBases bases,
                            const CudaStreams& streams, gpu::Libraries& libraries,
-                           ExecutorOptions options, const CudaBeside* beside, TensorMemory* memory)
+                           ExecutorOptions options, const CudaConcurrentProgram* concurrent,
+                           TensorMemory* memory)
     : Executor(program),
-      impl_(std::make_unique<Impl>(program, layout, bases, streams, libraries, options, beside,
+      impl_(std::make_unique<Impl>(program, layout, bases, streams, libraries, options, concurrent,
                                    memory)) {}
 
 CudaExecutor::~CudaExecutor() = default;
@@ -358,25 +359,25 @@ void CudaExecutor::PassMarks(std::span<const int> marks, const std::vector<CudaE
   impl_->PassMarks(marks, passed);
 }
 
-CudaBesideExecutor::CudaBesideExecutor(const Program& program, const Layout& layout,
-                                       ArenaBases bases, const CudaStreams& others,
-                                       const CudaBeside& beside, gpu::Libraries& libraries,
-                                       ExecutorOptions options)
-    : CudaExecutor(program, layout, bases, beside.streams, libraries, options),
+CudaConcurrentExecutor::CudaConcurrentExecutor(const Program& program, const Layout& layout,
+                                               ArenaBases bases, const CudaStreams& others,
+                                               const CudaConcurrentProgram& concurrent,
+                                               gpu::Libraries& libraries, ExecutorOptions options)
+    : CudaExecutor(program, layout, bases, concurrent.streams, libraries, options),
       others_(others),
-      beside_(beside),
+      concurrent_(concurrent),
       alone_(options.check_arena || options.check_finite) {
-  PassMarks(beside.reads.marks(), beside.passed);
+  PassMarks(concurrent.reads.marks(), concurrent.passed);
 }
 
-void CudaBesideExecutor::Run() {
-  beside_.may_start.Record(others_.compute.get());
-  beside_.may_start.MakeWait(beside_.streams.compute.get());
+void CudaConcurrentExecutor::Run() {
+  concurrent_.may_start.Record(others_.compute.get());
+  concurrent_.may_start.MakeWait(concurrent_.streams.compute.get());
   CudaExecutor::Run();
-  beside_.ended.Record(beside_.streams.compute.get());
+  concurrent_.ended.Record(concurrent_.streams.compute.get());
   if (alone_) Await();
 }
 
-void CudaBesideExecutor::Await() const { beside_.ended.Wait(); }
+void CudaConcurrentExecutor::Await() const { concurrent_.ended.Wait(); }
 
 }  // namespace plimsoll::runtime

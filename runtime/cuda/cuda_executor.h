@@ -31,15 +31,15 @@ class CudaExecutor : public Executor {
  public:
   // Binds the program and runs nothing. Everything but the layout must outlive the executor. Throws
   // InternalError when an op has no CUDA kernel, a workspace is too small, or a tensor lies outside
-  // its arena. A run waits for the program that runs beside it, if there is one, before it changes
-  // state that this program has not read yet.
+  // its arena. A run waits for `concurrent`, if given, before it changes state that this
+  // program has not read yet.
   //
   // With `memory`, tensors lie there, and layout and bases only say which nodes share a launch. If
   // it moves, nodes are launched one by one, all on one stream: what a node gives back may serve
   // the next at once.
   CudaExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options,
-               const CudaBeside* beside = nullptr, TensorMemory* memory = nullptr);
+               const CudaConcurrentProgram* concurrent = nullptr, TensorMemory* memory = nullptr);
   ~CudaExecutor() override;
 
   // Runs tell when they have read these inputs, to which the program was added, and wait for what
@@ -75,19 +75,19 @@ class CudaExecutor : public Executor {
   std::unique_ptr<Impl> impl_;
 };
 
-// A program that runs on its own streams, beside the runs that are enqueued after it. With
-// instruments, which look at all of the arena, it runs alone.
-class CudaBesideExecutor : public CudaExecutor {
+// A program that runs on its own streams, concurrently with the runs that are enqueued after it.
+// With instruments, which look at all of the arena, it runs alone.
+class CudaConcurrentExecutor : public CudaExecutor {
  public:
-  CudaBesideExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
-                     const CudaStreams& others, const CudaBeside& beside, gpu::Libraries& libraries,
-                     ExecutorOptions options);
+  CudaConcurrentExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
+                         const CudaStreams& others, const CudaConcurrentProgram& concurrent,
+                         gpu::Libraries& libraries, ExecutorOptions options);
   void Run() override;
   void Await() const override;
 
  private:
   const CudaStreams& others_;
-  const CudaBeside& beside_;
+  const CudaConcurrentProgram& concurrent_;
   const bool alone_;
 };
 

@@ -15,14 +15,14 @@ CudaInputMemory::CudaInputMemory(int places, int64_t bytes, CudaInputs& inputs,
 CudaInputMemory::~CudaInputMemory() {
   for (const Read& read : read_) {
     // What has failed is reported where results are read.
-    read.beside.WaitQuietly();
+    read.copies.WaitQuietly();
     read.compute.WaitQuietly();
   }
 }
 
 void CudaInputMemory::Write(int place, std::span<std::byte> to, const std::byte* from) {
   const Read& read = read_.at(static_cast<size_t>(place));
-  if (inputs_.Copy(to, from, read.beside)) return;
+  if (inputs_.Copy(to, from, read.copies)) return;
   gpu::Check(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDefault, compute_),
              "cudaMemcpyAsync");
   read.compute.Record(compute_);
@@ -30,7 +30,7 @@ void CudaInputMemory::Write(int place, std::span<std::byte> to, const std::byte*
 
 void CudaInputMemory::Await(int place) {
   const Read& read = read_.at(static_cast<size_t>(place));
-  read.beside.Wait();
+  read.copies.Wait();
   read.compute.Wait();
 }
 

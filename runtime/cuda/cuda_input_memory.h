@@ -28,9 +28,10 @@ class CudaInputMemory : public InputMemory {
   void Await(int place) override;
 
  private:
-  // The last copies of a place are done. A thread that waits for them sleeps.
+  // Events after the last copies from a place, on the copy stream and on the compute stream. A
+  // thread that waits for them sleeps.
   struct Read {
-    CudaEvent beside{CudaEvent::Kind::kAwaited}, compute{CudaEvent::Kind::kAwaited};
+    CudaEvent copies{CudaEvent::Kind::kAwaited}, compute{CudaEvent::Kind::kAwaited};
   };
 
   int64_t bytes_;  // of a place

@@ -162,9 +162,10 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     std::span<const BoundProgram> programs, const ExecutorOptions& options) {
   HoldInputs(programs);
   for (const BoundProgram& bound : programs) {
-    if (!bound.beside) continue;
-    if (beside_) throw InternalError("two programs cannot both run beside others");
-    beside_.emplace(*bound.program);
+    if (!bound.concurrent) continue;
+    if (concurrent_)
+      throw InternalError("two programs cannot both run concurrently with the others");
+    concurrent_.emplace(*bound.program);
   }
   // Instruments look at the arena until a run has ended.
   const bool looks = options.poison || options.check_arena || options.check_finite;
@@ -172,14 +173,14 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
   for (const BoundProgram& bound : programs) {
     const ArenaBases bases{arena_.data(), host_arena_.data()};
     CheckLayoutFits(*bound.program, *bound.layout, arena_.bytes(), host_arena_.bytes());
-    if (bound.beside) {
-      made.push_back(std::make_unique<CudaBesideExecutor>(*bound.program, *bound.layout, bases,
-                                                          streams_, *beside_, libraries_, options));
+    if (bound.concurrent) {
+      made.push_back(std::make_unique<CudaConcurrentExecutor>(
+          *bound.program, *bound.layout, bases, streams_, *concurrent_, libraries_, options));
     } else {
       if (!looks) inputs_.Add(*bound.program, *bound.layout, arena_.data());
       made.push_back(std::make_unique<CudaExecutor>(*bound.program, *bound.layout, bases, streams_,
                                                     libraries_, options,
-                                                    beside_ ? &*beside_ : nullptr));
+                                                    concurrent_ ? &*concurrent_ : nullptr));
       if (!looks) made.back()->ReadInputs(inputs_);
     }
   }

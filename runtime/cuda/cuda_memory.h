@@ -59,7 +59,7 @@ class CudaMemory : public DeviceMemory {
   CudaBuffer arena_;
   CudaUpload upload_;
   CudaInputs inputs_;
-  std::optional<CudaBeside> beside_;  // if there is a program that runs beside others
+  std::optional<CudaConcurrentProgram> concurrent_;  // if one program runs concurrently
 };
 
 }  // namespace plimsoll::runtime

@@ -44,9 +44,10 @@ struct CudaStreams {
 };
 inline constexpr int kCudaStreams = kCollectives + static_cast<int>(CudaStreams::kMostAxes);
 
-// What a program runs on beside others (DeviceMemory::BoundProgram), and how far it has come.
-struct CudaBeside {
-  explicit CudaBeside(const graph::Program& program)
+// The streams and events of the program that runs concurrently with the others
+// (DeviceMemory::BoundProgram), and the marks that it has passed.
+struct CudaConcurrentProgram {
+  explicit CudaConcurrentProgram(const graph::Program& program)
       : reads(program), passed(reads.marks().size()) {}
 
   CudaStreams streams;

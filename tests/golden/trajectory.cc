@@ -15,7 +15,7 @@
 #include "models/huggingface.h"
 #include "tests/models/loaded_weights.h"
 #include "trainer/language/generate.h"
-#include "trainer/settle/muon_matrices.h"
+#include "trainer/resolve/muon_matrices.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/session.h"
 

@@ -14,9 +14,9 @@
 #include "memory/h200_rates.h"
 #include "tests/trainer/config/config_files.h"
 #include "trainer/plan/plan_command.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_costs.h"
-#include "trainer/settle/settled_run.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_costs.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {
@@ -37,9 +37,9 @@ struct PlannedStep {
     command.device = "h200";
     const config::RunConfig config = LoadPlanned(command, {}, 1).config;
     const auto model = ModelFrom(config);
-    const SettledRun settled = Settle(config, *model);
-    compiled = Compile(*model, settled.options);
-    milliseconds = 1e3 * PredictSeconds(compiled, BuiltInCost(settled.config));
+    const ResolvedRun resolved = ResolveRun(config, *model);
+    compiled = Compile(*model, resolved.options);
+    milliseconds = 1e3 * PredictSeconds(compiled, BuiltInCost(resolved.config));
   }
 
   CompiledStep compiled;

@@ -214,7 +214,8 @@ TEST(ResNet, CountsItsMicroBatches) {
 
 TEST(ResNet, WithFrozenNormsUsesAndKeepsItsRunningStatistics) {
   const auto model = TinyResNet({{"norms", std::string("frozen")}});
-  EXPECT_EQ(model->coupled_samples(), 1);
+  EXPECT_FALSE(model->sample_coupling().whole_micro_batch());
+  EXPECT_EQ(model->sample_coupling().smallest_micro_batch(), 1);
   CompileOptions options = Cut(4, 2);
   options.evaluate = true;
   options.threads = 2;

@@ -12,7 +12,7 @@
 #include "runtime/ranks/mesh_ranks.h"
 #include "tests/parallel/compare_training.h"
 #include "tests/support/expect_error.h"
-#include "trainer/settle/ranks.h"
+#include "trainer/resolve/ranks.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -1,6 +1,6 @@
 // The cores that a rank has, and the threads that prepare its data on them; under mpirun, of ranks
 // that share them.
-#include "trainer/settle/core_share.h"
+#include "trainer/resolve/core_share.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "tests/support/mpi_test_main.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_device.h"
-#include "trainer/settle/source_from.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/run_device.h"
+#include "trainer/resolve/source_from.h"
 
 namespace plimsoll::trainer {
 namespace {

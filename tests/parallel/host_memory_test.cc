@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mpi_test_main.h"
-#include "trainer/settle/ranks.h"
+#include "trainer/resolve/ranks.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -1,6 +1,6 @@
 // The speed of the link to the host: who measures it, what is kept, and what plans make of it.
 // Under mpirun, ranks agree on the slowest.
-#include "trainer/settle/link_rates.h"
+#include "trainer/resolve/link_rates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "tests/support/mpi_test_main.h"
 #include "tests/support/temp_folder.h"
 #include "trainer/config/load.h"
-#include "trainer/settle/run_costs.h"
+#include "trainer/resolve/run_costs.h"
 
 namespace plimsoll::trainer {
 namespace {

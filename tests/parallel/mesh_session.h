@@ -17,8 +17,8 @@
 #include "snapshots/folder.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/tiny_session.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/save_and_resume/save_snapshot.h"
-#include "trainer/settle/ranks.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {

@@ -17,9 +17,9 @@
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/loaded_state.h"
 #include "tests/trainer/tiny_session.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/save_and_resume/read_snapshot.h"
 #include "trainer/save_and_resume/save_snapshot.h"
-#include "trainer/settle/ranks.h"
 #include "trainer/step/compile.h"
 #include "trainer/step/saved_tensors.h"
 

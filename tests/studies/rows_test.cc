@@ -11,7 +11,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "trainer/config/load.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/from_config.h"
 
 namespace plimsoll::studies {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
-#include "trainer/settle/activity.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/activity.h"
+#include "trainer/resolve/run_device.h"
 
 namespace plimsoll {
 namespace {

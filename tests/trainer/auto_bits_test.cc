@@ -7,8 +7,8 @@
 
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/step_solver.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/step_solver.h"
 
 namespace plimsoll::trainer {
 namespace {

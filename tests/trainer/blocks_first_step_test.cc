@@ -7,8 +7,8 @@
 #include <tuple>
 
 #include "tests/trainer/tiny_session.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
 
 namespace plimsoll::trainer {
 namespace {

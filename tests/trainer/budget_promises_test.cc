@@ -12,11 +12,11 @@
 
 #include "base/error.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/settle/budget_error.h"
-#include "trainer/settle/channels.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_budget.h"
-#include "trainer/settle/settled_run.h"
+#include "trainer/resolve/budget_error.h"
+#include "trainer/resolve/channels.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_budget.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -37,9 +37,9 @@ Answer Ask(const std::string& yaml, const Sets& sets) {
     config::RunConfig config = LoadRunText(yaml, "run.yaml", sets).config;
     ChooseChannels(config);
     const std::unique_ptr<models::Model> model = ModelFrom(config);
-    const SettledRun settled = Settle(config, *model);
-    const memory::MemoryPlan plan = Compile(*model, settled.options).plan;
-    CheckBudget(settled.config, plan);
+    const ResolvedRun resolved = ResolveRun(config, *model);
+    const memory::MemoryPlan plan = Compile(*model, resolved.options).plan;
+    CheckBudget(resolved.config, plan);
     answer.fits = true;
     answer.process_bytes = BudgetOf(config).profile.ProcessBytes(plan.arena_bytes);
     answer.host_bytes = plan.host_arena_bytes;

@@ -1,5 +1,5 @@
 // The file of timed calls. No test depends on how long anything took.
-#include "trainer/settle/calibration.h"
+#include "trainer/resolve/calibration.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

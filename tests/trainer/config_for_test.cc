@@ -13,10 +13,10 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/known_gpus.h"
-#include "trainer/settle/run_budget.h"
-#include "trainer/settle/settled_run.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/known_gpus.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_budget.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -51,8 +51,8 @@ RunConfig Loaded(const std::string& text) { return LoadRunText(text, "written").
 int64_t TakenBy(RunConfig config) {
   config.memory.calibrate = false;
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  const SettledRun settled = Settle(config, *model);
-  return BudgetOf(config).profile.ProcessBytes(Compile(*model, settled.options).plan.arena_bytes);
+  const ResolvedRun resolved = ResolveRun(config, *model);
+  return BudgetOf(config).profile.ProcessBytes(Compile(*model, resolved.options).plan.arena_bytes);
 }
 
 TEST(ConfigFor, OfEveryGpuTakesThePrecisionItHasAndFitsItsMemory) {

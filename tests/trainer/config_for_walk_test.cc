@@ -13,9 +13,9 @@
 #include "tests/trainer/run_plimsoll.h"
 #include "trainer/config/shipped.h"
 #include "trainer/propose/config_for.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_budget.h"
-#include "trainer/settle/step_solver.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/run_budget.h"
+#include "trainer/resolve/step_solver.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -61,7 +61,7 @@ std::vector<std::string> SmallSets(const RunConfig& model) {
   if (model.model.family == "dcgan") {
     sets.insert(sets.end(), {"model.generator_features=4", "model.discriminator_features=4"});
   }
-  const bool coupled = ModelFrom(model)->coupled_samples() == 0;
+  const bool coupled = ModelFrom(model)->sample_coupling().whole_micro_batch();
   sets.emplace_back(coupled ? "train.micro_batch=4" : "train.global_batch=4");
   sets.emplace_back("train.steps=2");
   return sets;

@@ -11,7 +11,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
 #include "trainer/gpu_account.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/from_config.h"
 #include "trainer/train.h"
 
 namespace plimsoll::trainer {

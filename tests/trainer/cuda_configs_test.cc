@@ -12,7 +12,7 @@
 #include "tests/support/needs_cuda.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/config/config_files.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/from_config.h"
 #include "trainer/train.h"
 
 namespace plimsoll::trainer {

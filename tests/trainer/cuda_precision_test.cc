@@ -16,9 +16,9 @@
 #include "base/thread_pool.h"
 #include "tests/support/needs_cuda.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/run_device.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

@@ -9,8 +9,8 @@
 #include "base/thread_pool.h"
 #include "runtime/cuda/cuda_device.h"
 #include "tests/support/needs_cuda.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
 #include "trainer/step_feed.h"
 
 namespace plimsoll::trainer {

@@ -1,5 +1,5 @@
 // How fast data are prepared, as far as it can be measured, and what is said of it next to a step.
-#include "trainer/settle/data_rate.h"
+#include "trainer/resolve/data_rate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The steps that epochs take follow from the batch of an update, however it is cut and dealt out.
-#include "trainer/settle/epochs.h"
+#include "trainer/resolve/epochs.h"
 
 #include <gtest/gtest.h>
 

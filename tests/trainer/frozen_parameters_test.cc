@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "tests/support/expect_error.h"
 #include "tests/trainer/budget_command.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -11,8 +11,8 @@
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 #include "trainer/gpu_account.h"
-#include "trainer/settle/gpu_profile.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/gpu_profile.h"
+#include "trainer/resolve/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -1,5 +1,5 @@
 // The table of knobs: every row keeps its promises, so that what walks the table may rely on them.
-#include "trainer/settle/knobs.h"
+#include "trainer/resolve/knobs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_device.h"
-#include "trainer/settle/settled_run.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -1,6 +1,6 @@
 // Evaluations judged by a metric that the model declares: the best one, early stopping, and their
 // traces in a run and its files.
-#include "trainer/settle/monitor.h"
+#include "trainer/resolve/monitor.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@
 #include "trainer/held_out.h"
 #include "trainer/record/run_reports.h"
 #include "trainer/record/step_record.h"
-#include "trainer/settle/source_from.h"
+#include "trainer/resolve/source_from.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -10,9 +10,9 @@
 #include "tests/support/expect_error.h"
 #include "tests/trainer/tiny_session.h"
 #include "trainer/config/load.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/muon_matrices.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/muon_matrices.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -11,10 +11,10 @@
 
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_costs.h"
-#include "trainer/settle/settled_run.h"
-#include "trainer/settle/step_solver.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_costs.h"
+#include "trainer/resolve/step_solver.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -296,7 +296,7 @@ TEST(Reasons, SayWhatTheOtherChoiceWouldTake) {
 std::string MessageOf(const std::vector<std::string>& sets) {
   try {
     const config::RunConfig config = Load(kLlama, sets).config;
-    Settle(config, *ModelFrom(config));
+    ResolveRun(config, *ModelFrom(config));
   } catch (const UserError& error) {
     return error.what();
   }

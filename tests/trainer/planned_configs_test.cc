@@ -7,8 +7,8 @@
 #include "base/glob.h"
 #include "tests/trainer/config/config_files.h"
 #include "trainer/config/load.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
 #include "trainer/step/compile.h"
 
 namespace plimsoll::trainer {

@@ -8,11 +8,11 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_budget.h"
-#include "trainer/settle/run_costs.h"
-#include "trainer/settle/settled_run.h"
-#include "trainer/settle/step_solver.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_budget.h"
+#include "trainer/resolve/run_costs.h"
+#include "trainer/resolve/step_solver.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
@@ -180,17 +180,17 @@ TEST(Law, HoldsForOneMemory) {
 TEST(Decide, KeepsTheGlobalBatch) {
   config::RunConfig config = RunOf(Runs()[3]);
   const auto model = ModelFrom(config);
-  const SettledRun settled = Settle(config, *model);
-  EXPECT_EQ(settled.config.train.micro_batch * settled.config.train.accumulate, 12);
-  EXPECT_EQ(settled.options.micro_batch, settled.config.train.micro_batch);
-  EXPECT_EQ(settled.options.accumulate, settled.config.train.accumulate);
+  const ResolvedRun resolved = ResolveRun(config, *model);
+  EXPECT_EQ(resolved.config.train.micro_batch * resolved.config.train.accumulate, 12);
+  EXPECT_EQ(resolved.options.micro_batch, resolved.config.train.micro_batch);
+  EXPECT_EQ(resolved.options.accumulate, resolved.config.train.accumulate);
 }
 
 TEST(Decide, AutoNeedsABudget) {
   config::RunConfig config = RunOf(Runs()[0]);
   config.memory.budget.reset();
   const auto model = ModelFrom(config);
-  ExpectUserError([&] { Settle(config, *model); }, {"checkpointing.policy", "memory.budget"});
+  ExpectUserError([&] { ResolveRun(config, *model); }, {"checkpointing.policy", "memory.budget"});
 }
 
 TEST(Decide, FasterThanBlockInTheSameArena) {

@@ -1,5 +1,5 @@
 // A budget for each stage of a pipeline, and stages that take nearly as long.
-#include "trainer/settle/stage_plans.h"
+#include "trainer/resolve/stage_plans.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,10 +12,10 @@
 
 #include "base/error.h"
 #include "tests/support/temp_folder.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_costs.h"
-#include "trainer/settle/settled_run.h"
-#include "trainer/settle/stages_from.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_costs.h"
+#include "trainer/resolve/stages_from.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -50,7 +50,7 @@ std::vector<int64_t> ArenasWith(const std::string& policy) {
   const config::RunConfig config = StagedRun({"checkpointing.policy=" + policy});
   const auto model = ModelFrom(config);
   std::vector<int64_t> arenas;
-  for (const CompiledStep& step : StepsOf(*model, Settle(config, *model).options)) {
+  for (const CompiledStep& step : StepsOf(*model, ResolveRun(config, *model).options)) {
     arenas.push_back(step.plan.arena_bytes);
   }
   return arenas;

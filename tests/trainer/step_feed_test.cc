@@ -13,8 +13,8 @@
 #include "data/prefetch.h"
 #include "tests/support/expect_error.h"
 #include "tests/trainer/copying_device.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
 #include "trainer/step/input_places.h"
 
 namespace plimsoll::trainer {

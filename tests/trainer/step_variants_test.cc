@@ -1,5 +1,5 @@
 // The drafts of a run's alternatives: what is known of them before they are made.
-#include "trainer/settle/step_variants.h"
+#include "trainer/resolve/step_variants.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <string>
 
 #include "tests/trainer/tiny_session.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/knobs.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/knobs.h"
+#include "trainer/resolve/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

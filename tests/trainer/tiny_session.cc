@@ -10,7 +10,7 @@
 #include "adapters/modules_to_save.h"
 #include "base/thread_pool.h"
 #include "runtime/cuda/cuda_device.h"
-#include "trainer/settle/muon_matrices.h"
+#include "trainer/resolve/muon_matrices.h"
 
 namespace plimsoll::trainer {
 

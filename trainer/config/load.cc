@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "trainer/config/resolve.h"
+#include "trainer/config/derived_values.h"
 #include "trainer/config/schema.h"
 
 namespace plimsoll::config {
@@ -25,7 +25,7 @@ ObjectiveConfig ResolveObjective(const RunConfig& config, const std::string& obj
     own.own[key->path] = ToText(key->type, value);
   }
   std::vector<std::string> said_elsewhere;
-  Resolve(alone, ranks, said_elsewhere);
+  DeriveValues(alone, ranks, said_elsewhere);
   own.optimizer = alone.optimizer;
   own.schedule = alone.schedule;
   return own;
@@ -55,7 +55,7 @@ Loaded LoadText(const std::string& text, const std::string& name,
   for (const auto& [objective, values] : objectives) {
     loaded.config.objectives[objective] = ResolveObjective(loaded.config, objective, values, ranks);
   }
-  Resolve(loaded.config, ranks, loaded.warnings);
+  DeriveValues(loaded.config, ranks, loaded.warnings);
   loaded.resolved_yaml = ToYaml(loaded.config);
   return loaded;
 }

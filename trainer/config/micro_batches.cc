@@ -29,7 +29,7 @@ void CheckSpread(const RunConfig& config, const char* key, int64_t sequences, in
 
 }  // namespace
 
-void ResolveBatch(RunConfig& config, int64_t started) {
+void DeriveBatch(RunConfig& config, int64_t started) {
   if (config.parallel.open_mesh() && started > 1) return;
   TrainConfig& train = config.train;
   const int64_t ranks = DataRanks(config, started);

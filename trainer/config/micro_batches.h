@@ -12,7 +12,7 @@ namespace plimsoll::config {
 
 // Derives train.accumulate from a global batch, or checks the arithmetic. Called again when
 // model.sequence becomes known only from a checkpoint.
-void ResolveBatch(RunConfig& config, int64_t started);
+void DeriveBatch(RunConfig& config, int64_t started);
 
 // The micro-batches into which `sequences` can be cut, as train.micro_batch and
 // train.accumulate allow, the largest first.

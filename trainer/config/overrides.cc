@@ -19,7 +19,7 @@ constexpr size_t kMaxChain = 16;  // length of a chain of files that extend one 
 constexpr int kMaxFiles = 64;     // in all; lists of files could multiply otherwise
 
 // Pairs of keys that are two forms of one setting: setting one in a later layer removes the other
-// from earlier layers. Within one layer both may be set if they agree (resolve.cc checks).
+// from earlier layers. Within one layer both may be set if they agree (derived_values.cc checks).
 constexpr const char* kAlternatives[][2] = {
     {"data.train", "data.synthetic"},
     {"train.global_batch", "train.global_batch_tokens"},

@@ -103,9 +103,9 @@ Key KeyOf(const std::string& section, const std::string& name) {
   for (const Owner& owner : Owners(section)) {
     const auto setting = std::ranges::find(owner.settings, name, &Setting::name);
     if (setting == owner.settings.end()) continue;
-    const bool only_beside = setting->beside_weights == Setting::BesideWeights::kOnlyThere;
-    if (setting->beside_weights != Setting::BesideWeights::kNo) {
-      key.beside_weights = Setting::BesideWeights::kYes;
+    const bool only_beside = setting->concurrent_weights == Setting::BesideWeights::kOnlyThere;
+    if (setting->concurrent_weights != Setting::BesideWeights::kNo) {
+      key.concurrent_weights = Setting::BesideWeights::kYes;
     }
     if (only_beside) continue;
     key.owners.push_back(owner.name);

@@ -156,8 +156,8 @@ struct WeightDecayGroup {
   bool operator==(const WeightDecayGroup&) const = default;
 };
 
-// With init_from, only the keys that Setting::beside_weights allows may be set as well: the others
-// come from the folder's config.json.
+// With init_from, only the keys that Setting::concurrent_weights allows may be set as well: the
+// others come from the folder's config.json.
 struct ModelConfig {
   std::string init_from;            // Hugging Face folder; empty: initialise at random
   bool followed_init_from = false;  // have its settings been read?
@@ -509,7 +509,7 @@ struct RunConfig {
   SampleConfig sample;
   DebugConfig debug;
 
-  // The GPU to plan for instead of this machine's: its key in trainer/settle/known_gpus.h; empty:
+  // The GPU to plan for instead of this machine's: its key in trainer/resolve/known_gpus.h; empty:
   // none.
   std::string planned_gpu;
   std::string file;  // as the user named it; starts every message

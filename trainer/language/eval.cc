@@ -22,11 +22,11 @@
 #include "formats/json.h"
 #include "trainer/language/not_finite.h"
 #include "trainer/record/step_record.h"
+#include "trainer/resolve/run_device.h"
+#include "trainer/resolve/source_from.h"
 #include "trainer/save_and_resume/reference_log_probs.h"
 #include "trainer/save_and_resume/resume.h"
 #include "trainer/save_and_resume/trained_model.h"
-#include "trainer/settle/run_device.h"
-#include "trainer/settle/source_from.h"
 #include "trainer/step/evaluate.h"
 
 namespace plimsoll::trainer {

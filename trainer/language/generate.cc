@@ -13,9 +13,9 @@
 #include "data/tokenizers/unicode.h"
 #include "trainer/language/generate_images.h"
 #include "trainer/language/not_finite.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/run_device.h"
 #include "trainer/save_and_resume/trained_model.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -24,7 +24,7 @@
 #include "trainer/language/not_finite.h"
 #include "trainer/language/predict.h"
 #include "trainer/record/sample_grid.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

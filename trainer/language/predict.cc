@@ -15,9 +15,9 @@
 #include "base/message.h"
 #include "formats/json.h"
 #include "trainer/language/not_finite.h"
+#include "trainer/resolve/run_device.h"
 #include "trainer/save_and_resume/picture_preparation.h"
 #include "trainer/save_and_resume/run_record.h"
-#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

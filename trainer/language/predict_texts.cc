@@ -22,7 +22,7 @@
 #include "models/family.h"
 #include "models/huggingface.h"
 #include "trainer/language/predict.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/from_config.h"
 
 namespace plimsoll::trainer {
 namespace {

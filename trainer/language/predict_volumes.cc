@@ -33,8 +33,8 @@
 #include "trainer/language/sliding_window.h"
 #include "trainer/language/volume_needs.h"
 #include "trainer/language/volume_scores.h"
+#include "trainer/resolve/run_device.h"
 #include "trainer/save_and_resume/trained_model.h"
-#include "trainer/settle/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -9,7 +9,7 @@
 #include "base/message.h"
 #include "data/volumes/volume_patches.h"
 #include "trainer/language/sliding_window.h"
-#include "trainer/settle/run_budget.h"
+#include "trainer/resolve/run_budget.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "graph/micro_steps.h"
 #include "parallel/cut_stage.h"
-#include "trainer/settle/ranks.h"
+#include "trainer/resolve/ranks.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -14,7 +14,7 @@ namespace plimsoll::trainer {
 struct PlanCommand {
   std::string file;
   std::vector<std::string> sets;
-  // The GPU to plan for (trainer/settle/known_gpus.h), or cpu; empty: the file's device.
+  // The GPU to plan for (trainer/resolve/known_gpus.h), or cpu; empty: the file's device.
   std::string device;
   // Overrides memory.budget, and lets the solver choose what is kept unless the file says so.
   std::string budget;

@@ -11,7 +11,7 @@
 #include "trainer/config/schema.h"
 #include "trainer/plan/code_products.h"
 #include "trainer/plan/plan_decisions.h"
-#include "trainer/settle/gpu_profile.h"
+#include "trainer/resolve/gpu_profile.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -12,7 +12,7 @@ namespace plimsoll::trainer {
 // {"arena_bytes":…, "max_live_bytes":…, "fragmentation":…, "bytes_by_role":{…}, "programs":[…],
 // "parameters":…, "flops_per_step":…, "predicted_step_ms":…, …}: bytes, FLOPs, milliseconds.
 // "caching" is the memory that the caching allocator would take instead of the arena, "choices"
-// what the solver chose of the keys that were left to it (trainer/settle/knobs.h). On a GPU,
+// what the solver chose of the keys that were left to it (trainer/resolve/knobs.h). On a GPU,
 // process_bytes is the memory of the whole process and process_parts its breakdown; on the CPU both
 // are null. "decisions" is plan_decisions.h; "version" of the program, "config" the configuration's
 // keys and "given" those of them that were set are what plan_difference.h explains another plan by.

@@ -11,11 +11,11 @@
 #include "base/message.h"
 #include "models/family.h"
 #include "trainer/plan/plan_table.h"
-#include "trainer/settle/activity.h"
-#include "trainer/settle/budget_error.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/gpu_profile.h"
-#include "trainer/settle/run_budget.h"
+#include "trainer/resolve/activity.h"
+#include "trainer/resolve/budget_error.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/gpu_profile.h"
+#include "trainer/resolve/run_budget.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -33,15 +33,16 @@ struct Growing {
 Growing GrowingKey(const RunConfig& config, const std::string& key) {
   constexpr int64_t kMost = 1 << 20;
   if (key == "train.micro_batch") {
-    const int64_t coupled = ModelFrom(config)->coupled_samples();
-    if (coupled == 0) {
+    const models::SampleCoupling coupling = ModelFrom(config)->sample_coupling();
+    if (coupling.whole_micro_batch()) {
       throw config.Error("train.micro_batch",
                          "--max would change the mathematics, too: all samples of a micro-batch "
                          "act on one another in this model (docs/batch_norm.md); give a number" +
                              GroupsAdvice(config));
     }
-    return {[](RunConfig& run, int64_t value) { run.train.micro_batch = value; }, kMost / coupled,
-            "more are not tried", coupled};
+    const int64_t group = coupling.smallest_micro_batch();
+    return {[](RunConfig& run, int64_t value) { run.train.micro_batch = value; }, kMost / group,
+            "more are not tried", group};
   }
   if (key != "model.sequence" && key != "model.layers") {
     throw UserError(
@@ -51,7 +52,7 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
   }
   const std::string name = key.substr(key.find('.') + 1);
   if (!config.model.settings.Has(name)) {
-    const bool cuts = ModelFrom(config)->coupled_samples() != 0;
+    const bool cuts = !ModelFrom(config)->sample_coupling().whole_micro_batch();
     throw UserError(fmt::format("plimsoll plan: --max {}: models of family {} have no such key{}",
                                 key, config.model.family,
                                 cuts ? "; ask for train.micro_batch" : ""));

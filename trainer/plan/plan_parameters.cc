@@ -17,9 +17,9 @@
 #include "graph/dtype.h"
 #include "models/checkpoint_parts.h"
 #include "trainer/plan/plan_table.h"
-#include "trainer/settle/compile_from.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/knobs.h"
+#include "trainer/resolve/compile_from.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/knobs.h"
 
 namespace plimsoll::trainer {
 namespace {

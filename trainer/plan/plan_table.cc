@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/columns.h"
-#include "trainer/settle/knobs.h"
+#include "trainer/resolve/knobs.h"
 
 namespace plimsoll::trainer {
 namespace {

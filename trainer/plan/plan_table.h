@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trainer/config/run_config.h"
-#include "trainer/settle/step_solver.h"
+#include "trainer/resolve/step_solver.h"
 
 namespace plimsoll::trainer {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "trainer/settle/run_costs.h"
+#include "trainer/resolve/run_costs.h"
 
 namespace plimsoll::trainer {
 namespace {

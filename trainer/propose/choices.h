@@ -49,7 +49,7 @@ std::string Comment(const std::string& text, const std::string& indent);
 // The device and the budget that a run file is for.
 struct Target {
   std::string name;      // "NVIDIA H200", "CPU"
-  std::string key = {};  // of trainer/settle/known_gpus.h; empty: this machine's device
+  std::string key = {};  // of trainer/resolve/known_gpus.h; empty: this machine's device
   bool gpu = false;
   int major = 0, minor = 0;  // compute capability
   std::string budget;        // where none is named: 90 % of the GPU's memory, 80 % of the machine's

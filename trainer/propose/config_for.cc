@@ -20,8 +20,8 @@
 #include "trainer/config/shipped.h"
 #include "trainer/config/value.h"
 #include "trainer/propose/choices.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/look_at_data.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/look_at_data.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
@@ -139,7 +139,7 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   const bool batch =
       IsSet(command, "train.global_batch") || IsSet(command, "train.global_batch_tokens");
   if (batch && !IsSet(command, "train.micro_batch") && !IsSet(command, "train.accumulate") &&
-      model->coupled_samples() != 0) {
+      !model->sample_coupling().whole_micro_batch()) {
     more.emplace_back("train.micro_batch=auto");
   }
   const std::string data = asks ? "synthetic: true" : "";

@@ -12,7 +12,7 @@ namespace plimsoll::trainer {
 
 struct ConfigForCommand {
   std::string model;   // a run file, a Hugging Face folder, or the name of a file in configs/models
-  std::string device;  // "h200", "cpu" (trainer/settle/known_gpus.h); empty: memory.device of a
+  std::string device;  // "h200", "cpu" (trainer/resolve/known_gpus.h); empty: memory.device of a
                        // --set, or this machine's
   std::string budget;  // as memory.budget; empty: 90 % of the GPU's memory, 80 % of the machine's
   std::vector<std::string> sets = {};  // "key=value": keys that are not chosen

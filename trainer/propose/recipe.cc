@@ -87,7 +87,7 @@ Recipe RecipeOf(const models::Model& model, int64_t rank) {
 
 void ChooseBatch(const models::Model& model, const Target& target, Choices& choices) {
   const RunConfig& base = choices.base();
-  if (base.train.micro_batch > 0 && model.coupled_samples() == 0) {
+  if (base.train.micro_batch > 0 && model.sample_coupling().whole_micro_batch()) {
     return KeepMicroBatch(base.train.micro_batch, choices);
   }
   if (base.train.global_batch || base.train.global_batch_tokens) return;
@@ -123,7 +123,7 @@ void ChooseFineTuning(const models::Model& model, int64_t rank, Choices& choices
                   "et al. 2023, section 4).");
     }
   }
-  if (model.coupled_samples() == 0) {
+  if (model.sample_coupling().whole_micro_batch()) {
     KeepMicroBatch(base.IsSet("train.micro_batch") ? base.train.micro_batch : recipe.samples,
                    choices);
   } else {

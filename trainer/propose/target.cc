@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "trainer/config/schema.h"
 #include "trainer/propose/choices.h"
-#include "trainer/settle/gpu_profile.h"
-#include "trainer/settle/known_gpus.h"
+#include "trainer/resolve/gpu_profile.h"
+#include "trainer/resolve/known_gpus.h"
 
 namespace plimsoll::trainer {
 namespace {

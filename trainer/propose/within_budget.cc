@@ -11,14 +11,14 @@
 #include "base/error.h"
 #include "memory/solver.h"
 #include "trainer/propose/choices.h"
-#include "trainer/settle/activity.h"
-#include "trainer/settle/budget_error.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/knobs.h"
-#include "trainer/settle/run_budget.h"
-#include "trainer/settle/run_costs.h"
-#include "trainer/settle/step_solver.h"
-#include "trainer/settle/ways_to_fit.h"
+#include "trainer/resolve/activity.h"
+#include "trainer/resolve/budget_error.h"
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/knobs.h"
+#include "trainer/resolve/run_budget.h"
+#include "trainer/resolve/run_costs.h"
+#include "trainer/resolve/step_solver.h"
+#include "trainer/resolve/ways_to_fit.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {
@@ -161,7 +161,7 @@ RunConfig WithSmallestCut(const RunConfig& open) {
   if (config.train.micro_batch != 0) return config;
   const int64_t tokens = config.train.global_batch_tokens.value_or(0);
   const int64_t samples = config.train.global_batch.value_or(tokens / config.model.sequence());
-  const int64_t each = std::max<int64_t>(1, ModelFrom(config)->coupled_samples());
+  const int64_t each = ModelFrom(config)->sample_coupling().smallest_micro_batch();
   config.train.SetMicroSteps(each, std::max<int64_t>(1, samples / each));
   return config;
 }
@@ -171,7 +171,7 @@ RunConfig WithSmallestCut(const RunConfig& open) {
 void RequireNearBudget(const RunConfig& open, const memory::Budget& budget) {
   RunConfig config = open;
   // Gradients of one micro-step would stay on the device.
-  config.train.SetMicroSteps(std::max<int64_t>(1, ModelFrom(config)->coupled_samples()), 2);
+  config.train.SetMicroSteps(ModelFrom(config)->sample_coupling().smallest_micro_batch(), 2);
   for (const Knob& knob : Techniques()) {
     if (knob.IsOpen(config)) knob.Use(config, WhyUnused(knob, config).empty());
   }

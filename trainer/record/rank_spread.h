@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "trainer/record/energy_windows.h"
-#include "trainer/settle/ranks.h"
+#include "trainer/resolve/ranks.h"
 
 namespace plimsoll::trainer {
 

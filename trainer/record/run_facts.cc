@@ -13,8 +13,8 @@
 #include "trainer/plan/plan_page.h"
 #include "trainer/record/run_summary.h"
 #include "trainer/record/step_record.h"
-#include "trainer/settle/monitor.h"
-#include "trainer/settle/run_budget.h"
+#include "trainer/resolve/monitor.h"
+#include "trainer/resolve/run_budget.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {

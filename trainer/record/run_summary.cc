@@ -13,7 +13,7 @@
 #include "runtime/cuda/gpu_memory.h"
 #include "runtime/process_memory.h"
 #include "trainer/plan/plan_json.h"
-#include "trainer/settle/compile_from.h"
+#include "trainer/resolve/compile_from.h"
 #include "trainer/step/step_speed.h"
 
 namespace plimsoll::trainer {

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "trainer/settle/ranks.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

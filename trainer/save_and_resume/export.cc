@@ -22,12 +22,12 @@
 #include "models/huggingface.h"
 #include "snapshots/snapshot.h"
 #include "trainer/config/load.h"
+#include "trainer/resolve/from_config.h"
 #include "trainer/save_and_resume/chat_template_file.h"
 #include "trainer/save_and_resume/picture_preparation.h"
 #include "trainer/save_and_resume/run_record.h"
 #include "trainer/save_and_resume/text_ends.h"
 #include "trainer/save_and_resume/tokenizer_files.h"
-#include "trainer/settle/from_config.h"
 #include "trainer/step/adapter.h"
 #include "trainer/step/saved_tensors.h"
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "trainer/resolve/from_config.h"
+#include "trainer/resolve/source_from.h"
 #include "trainer/save_and_resume/weight_source.h"
-#include "trainer/settle/from_config.h"
-#include "trainer/settle/source_from.h"
 
 namespace plimsoll::trainer {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "snapshots/snapshot.h"
-#include "trainer/settle/ranks.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

@@ -17,7 +17,7 @@
 
 #include "data/tokens/packed_rows.h"
 #include "trainer/record/run_directory.h"
-#include "trainer/settle/ranks.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

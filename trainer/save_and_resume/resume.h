@@ -7,8 +7,8 @@
 
 #include "snapshots/snapshot.h"
 #include "trainer/config/run_config.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/save_and_resume/run_record.h"
-#include "trainer/settle/ranks.h"
 
 namespace plimsoll::trainer {
 

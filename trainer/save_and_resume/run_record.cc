@@ -8,9 +8,9 @@
 
 #include "base/axes.h"
 #include "formats/json.h"
-#include "trainer/config/resolve.h"
+#include "trainer/config/derived_values.h"
 #include "trainer/config/schema.h"
-#include "trainer/settle/run_device.h"
+#include "trainer/resolve/run_device.h"
 
 namespace plimsoll::trainer {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "snapshots/manifest.h"
-#include "trainer/settle/ranks.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

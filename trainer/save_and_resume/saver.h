@@ -18,8 +18,8 @@
 #include "snapshots/folder.h"
 #include "trainer/config/run_config.h"
 #include "trainer/record/run_directory.h"
+#include "trainer/resolve/ranks.h"
 #include "trainer/save_and_resume/run_record.h"
-#include "trainer/settle/ranks.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {

@@ -11,7 +11,7 @@
 #include "data/chats/chat_template.h"
 #include "data/tokenizers/tokenizer.h"
 #include "models/huggingface.h"
-#include "trainer/settle/from_config.h"
+#include "trainer/resolve/from_config.h"
 
 namespace plimsoll::trainer {
 namespace {

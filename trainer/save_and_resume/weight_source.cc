@@ -11,8 +11,8 @@
 #include "base/folders.h"
 #include "snapshots/folder.h"
 #include "snapshots/snapshot.h"
+#include "trainer/resolve/from_config.h"
 #include "trainer/save_and_resume/resume.h"
-#include "trainer/settle/from_config.h"
 #include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {

@@ -48,7 +48,7 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
   for (size_t i = 0; i < compiled_.programs.size(); ++i) {
     bound.push_back({.program = compiled_.programs[i].get(),
                      .layout = &compiled_.plan.programs[i].layout,
-                     .beside = static_cast<int>(i) == compiled_.step.snapshot});
+                     .concurrent = static_cast<int>(i) == compiled_.step.snapshot});
   }
   executors_ = memory_->MakeExecutors(bound, options);
   // The arena's bytes are zero.

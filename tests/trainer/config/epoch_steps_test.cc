@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "tests/support/expect_error.h"
 #include "tests/trainer/config/load_text.h"
-#include "trainer/config/resolve.h"
+#include "trainer/config/derived_values.h"
 
 namespace plimsoll::config {
 namespace {

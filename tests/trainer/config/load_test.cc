@@ -192,7 +192,7 @@ TEST(Load, InitFromLeavesTheShapeOpen) {
       Parse("model: {init_from: c}\ndata: {train: a}\ntrain: {global_batch_tokens: 1024}");
   EXPECT_EQ(config.train.accumulate, 1);
   config.model.settings.Set("sequence", int64_t{32});
-  ResolveBatch(config, 2);
+  DeriveBatch(config, 2);
   EXPECT_EQ(config.train.accumulate, 2);
 }
 

@@ -1,0 +1,25 @@
+// Refuses runs without a plan that fits memory.budget and memory.host_budget. The refusals are
+// UserErrors with ExitCode::kBudgetNotMet; they name the smallest plan, what that plan holds, and
+// the one change that would make it fit.
+#pragma once
+
+#include "memory/plan.h"
+#include "memory/solver.h"
+#include "trainer/config/run_config.h"
+#include "trainer/resolve/step_solver.h"
+
+namespace plimsoll::trainer {
+
+// Two checks that need no search. HasRoomForState: does memory.budget hold those parameters and
+// optimizer states that must be on the device? RequireRoomForParameters refuses a budget that is
+// smaller than the parameters alone.
+bool HasRoomForState(const config::RunConfig& config, const memory::Budget& budget);
+void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
+
+// Refuses a run for which the solver finds no plan within the budget.
+[[noreturn]] void RefuseBudget(const memory::Budget& budget, StepSolver& solver);
+
+// Refuses a compiled plan that exceeds its limits.
+void CheckBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
+
+}  // namespace plimsoll::trainer

@@ -1,0 +1,145 @@
+#include "trainer/resolve/run_device.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <mutex>
+
+#include "base/axes.h"
+#include "base/error.h"
+#include "memory/device_profile.h"
+#include "memory/device_rates.h"
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/gpu_memory.h"
+#include "runtime/process_cores.h"
+#include "trainer/config/load.h"
+#include "trainer/config/rank_counts.h"
+#include "trainer/resolve/known_gpus.h"
+
+namespace plimsoll::trainer {
+
+int OwnCores() { return runtime::MeasureProcessCores().count(); }
+
+std::shared_ptr<ThreadPool> PlanningThreads() {
+  static std::mutex mutex;
+  static std::weak_ptr<ThreadPool> shared;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<ThreadPool> threads = shared.lock();
+  if (threads == nullptr) shared = threads = std::make_shared<ThreadPool>(OwnCores());
+  return threads;
+}
+
+std::string BoundCoresNote() {
+  const int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
+  const int64_t bound = std::ssize(runtime::MeasureProcessCores().numbers);
+  if (std::getenv("OMPI_MCA_orte_bound_at_launch") == nullptr || bound >= all) return "";
+  return fmt::format(", on {} of the host's {} cores: mpirun --bind-to none lets a rank use all",
+                     bound, all);
+}
+
+int ThreadsFrom(const config::RunConfig& config) {
+  return config.train.threads > 0 ? static_cast<int>(config.train.threads) : OwnCores();
+}
+
+void RequireCudaBuild(const std::string& text, const std::string& name,
+                      const std::vector<std::string>& sets) {
+  if (runtime::BuiltWithCuda()) return;
+  const std::optional<config::GivenKey> given = config::FindGiven(text, name, sets, "device");
+  if (!given || given->value != config::Value(ToString(config::Device::kCuda))) return;
+  throw UserError(given->origin + ": " + runtime::kNoCudaBuild);
+}
+
+runtime::DeviceKind DeviceFrom(const config::RunConfig& config) {
+  switch (config.device) {
+    case config::Device::kCpu:
+      return runtime::DeviceKind::kCpu;
+    case config::Device::kCuda:
+      return runtime::DeviceKind::kCuda;
+    case config::Device::kAuto:
+      break;
+  }
+  return runtime::CudaVisible() ? runtime::DeviceKind::kCuda : runtime::DeviceKind::kCpu;
+}
+
+bool IsOneMemory(const config::RunConfig& config) {
+  return DeviceFrom(config) == runtime::DeviceKind::kCpu && !config.debug.host_apart;
+}
+
+int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan) {
+  return plan.arena_bytes + (IsOneMemory(config) ? plan.host_arena_bytes : 0);
+}
+
+std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool) {
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return runtime::MakeCpuDevice(pool);
+  try {
+    return runtime::MakeCudaDevice(pool);
+  } catch (const UserError& error) {
+    throw UserError(config.Origin("device") + ": " + error.what(), error.code());
+  }
+}
+
+std::optional<Card> CardFrom(const config::RunConfig& config) {
+  if (!config.planned_gpu.empty()) {
+    const KnownGpu& gpu = RequireGpu(config.planned_gpu);
+    return Card{gpu.name, gpu.memory_bytes()};
+  }
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
+  if (!meter) return std::nullopt;
+  const runtime::GpuMemory memory = meter->Measure();
+  return Card{memory.gpu, memory.total};
+}
+
+std::string GpuFrom(const config::RunConfig& config) {
+  if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return "";
+  const std::optional<Card> card = CardFrom(config);
+  return card ? card->name : memory::BuiltInGpuProfile().device;
+}
+
+void RequireFp8Units(const config::RunConfig& config) {
+  if (config.amp.fp8_recipe == config::Fp8Recipe::kNone) return;
+  const std::string gpu = GpuFrom(config);
+  if (gpu.empty() || memory::DeviceRates::Gpu(gpu).multiplies_codes()) return;
+  std::vector<const char*> others;
+  for (const KnownGpu& known : KnownGpus()) {
+    if (memory::DeviceRates::Gpu(known.name).multiplies_codes()) others.push_back(known.key);
+  }
+  throw config.Error("amp.fp8.recipe",
+                     fmt::format("{} needs matrix units for 8-bit floats, which the {} doesn't "
+                                 "have; remove it, or take one of {}",
+                                 ToString(config.amp.fp8_recipe), gpu, fmt::join(others, ", ")));
+}
+
+Mesh MeshFrom(const config::RunConfig& config) {
+  // Maxima of tensors that use scales of earlier steps are reduced over data ranks.
+  const bool maxima = config.amp.fp8_recipe == config::Fp8Recipe::kDelayed;
+  std::vector<MeshAxis> axes = {DataAxis(config.parallel.data_ranks(), maxima),
+                                TensorAxis(config.parallel.tensor_ranks())};
+  // The ranks of a stage are consecutive.
+  if (config.parallel.pipeline > 1) {
+    axes.insert(axes.begin(), PipelineAxis(config.parallel.pipeline));
+  }
+  return Mesh(std::move(axes));
+}
+
+int64_t RanksFrom(const config::RunConfig& config) {
+  return config.parallel.open_mesh() ? std::max<int64_t>(1, config.parallel.ranks)
+                                     : MeshFrom(config).size();
+}
+
+Mesh MeshOfOne() { return MeshFrom({}); }
+
+void CheckMesh(config::RunConfig& config, int64_t ranks) {
+  config::RequireStarted(config, ranks);
+  config::ParallelConfig& parallel = config.parallel;
+  parallel.ranks = ranks;
+  if (parallel.open_mesh() && ranks > 1) return;
+  parallel.data = config::DataRanks(config, ranks);
+  parallel.tensor = parallel.tensor_ranks();
+  parallel.CloseWithoutEffect();
+}
+
+}  // namespace plimsoll::trainer
