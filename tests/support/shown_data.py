@@ -1,9 +1,10 @@
 """Small data and models for the examples of pages that need some, made in a folder.
 
-A page shows what the models of configs/ answer. These stand in for them: they have the same kinds of inputs and classes, and
-learn in seconds.
+A page shows what the models of configs/ answer. These models replace them: they have the same kinds of inputs and
+classes, and learn in seconds.
 """
 import gzip
+import json
 import pathlib
 import struct
 
@@ -40,13 +41,53 @@ device: cpu
 """
 
 
+ANSWERS = """
+model: {family: gpt2, layers: 1, width: 16, heads: 1, sequence: 32}
+data: {train: answers.jsonl, tokenizer: byte}
+train: {steps: 1, micro_batch: 1, threads: 1, eval_every: 0}
+memory: {calibrate: false}
+run: {dir: runs/answers}
+device: cpu
+"""
+
+# Weights, and a run that starts from them.
+WEIGHTS = """
+model: {family: vit, layers: 1, width: 8, heads: 1, patch: 112, image_size: 224, channels: 3}
+data: {source: images, folder: photos}
+train: {steps: 1, micro_batch: 1, threads: 1, eval_every: 0}
+memory: {calibrate: false}
+run: {dir: runs/vit}
+device: cpu
+"""
+FROM_WEIGHTS = """
+model: {init_from: models/vit}
+data: {source: images, folder: photos}
+train: {steps: 1, micro_batch: 1, threads: 1, eval_every: 0}
+memory: {calibrate: false}
+run: {dir: runs/photos}
+device: cpu
+"""
+
+PREPARED = {
+    "do_normalize": True,
+    "do_rescale": True,
+    "do_resize": True,
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_processor_type": "ViTImageProcessor",
+    "image_std": [0.5, 0.5, 0.5],
+    "resample": 2,
+    "rescale_factor": 0.00392156862745098,
+    "size": {"height": 224, "width": 224},
+}
+
+
 def _train(folder, program, run_file):
     (folder / "run.yaml").write_text(run_file)
     program("train", "run.yaml")
 
 
-def pictures(folder, program):
-    """runs/fashion_mnist_vit, which tells pictures by their shade, and files of MNIST's form in fashion-mnist/."""
+def _shades(folder):
+    """Pictures of three shades, a class each, as files of MNIST's form in fashion-mnist/."""
     data = folder / "fashion-mnist"
     data.mkdir()
     for part, labels in [("train", [0, 1, 2] * 20), ("t10k", [1, 0, 2, 1])]:
@@ -59,6 +100,11 @@ def pictures(folder, program):
             file.write(struct.pack(">4I", 0x803, len(labels), SIDE, SIDE) + pixels)
         with gzip.open(data / f"{part}-labels-idx1-ubyte.gz", "wb") as file:
             file.write(struct.pack(">2I", 0x801, len(labels)) + bytes(labels))
+
+
+def pictures(folder, program):
+    """runs/fashion_mnist_vit, which tells pictures by their shade."""
+    _shades(folder)
     _train(folder, program, PICTURES)
 
 
@@ -82,8 +128,35 @@ def words(folder, program):
     (folder / "lines.txt").write_text("some more [MASK] of text\n")
 
 
+def answers(folder, program):
+    """run.yaml for six examples of 16 tokens, two in a row."""
+    lines = [{"prompt": f"{i} + {i} = ", "completion": "number "} for i in range(6)]
+    (folder / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "run.yaml").write_text(ANSWERS)
+
+
+def prepared_pictures(folder, program):
+    """run.yaml for a run from models/vit, whose preprocessor_config.json says how pictures are prepared."""
+    _shades(folder)
+    program("data", "images", "photos", "--from", "fashion-mnist", "--format", "jpeg", "--train", "2", "--test", "1")
+    for part in ["train", "test"]:
+        for empty in [kind for kind in (folder / "photos" / part).iterdir() if not any(kind.iterdir())]:
+            empty.rmdir()
+    _train(folder, program, WEIGHTS)
+    (folder / "models").mkdir()
+    (folder / "runs/vit/model").rename(folder / "models/vit")
+    (folder / "models/vit/preprocessor_config.json").write_text(json.dumps(PREPARED))
+    (folder / "run.yaml").write_text(FROM_WEIGHTS)
+
+
 # The pages, each with what its examples need.
 NEEDED = {"predicting.md": [pictures, volumes, words]}
+
+# Pages that show lines of a run's start: how these begin, and what makes the data and the run file, run.yaml.
+STARTS = {
+    "fine_tuning.md": ("6 examples in 3 rows", answers),
+    "images.md": ("pictures as models/vit/", prepared_pictures),
+}
 
 
 def make(page: str, folder: pathlib.Path, program) -> bool:

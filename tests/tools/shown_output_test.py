@@ -9,7 +9,8 @@ what it prints, up to the next such line. Of a command that fails that is what i
 after a line that ends with "`NAME.yaml`:" is that file, for the commands after it.
 
 Pages whose examples need data or a trained model get small ones (tests/support/shown_data.py). There any number stands
-for any other, since the page shows those of a larger model.
+for any other, since the page shows those of a larger model. A few pages show lines of a run's start without a command;
+such runs are made as well.
 
 plan_rows.json names rows of tables, by their section and first cells, and what `plimsoll plan` is asked for them: each
 number of bytes in the row stands in what it answers, and each time is that of its step.
@@ -84,13 +85,17 @@ def agree(parts, words):
     return last >= at and begins(last, parts[-1])
 
 
-def run(arguments, folder):
-    """What the program says, run in `folder`: without a GPU, what was measured on this machine, and a terminal."""
+def run(arguments, folder, warnings=False):
+    """What the program says, with its warnings or without. It runs in `folder`, without a GPU, without what was measured
+    on this machine, and without a terminal.
+    """
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "XDG_CACHE_HOME")}
     environment.update(HOME=folder, CUDA_VISIBLE_DEVICES="")
     done = subprocess.run([PROGRAM, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     # What takes longer than two seconds says so: how long that is depends on the machine.
     errors = "".join(line for line in done.stderr.splitlines(True) if not line.endswith(" …\n"))
+    if warnings:
+        return errors + done.stdout
     shown = done.returncode == 3 and done.stdout  # a plan that is too large for its GPU
     return errors if done.returncode and not shown else done.stdout
 
@@ -139,6 +144,19 @@ class ShownOutput(unittest.TestCase):
         if wrong:
             self.fail("\n".join(wrong))
         self.assertGreaterEqual(tried, 10, "hardly any examples: are they still written as this test expects?")
+
+    def test_lines_of_a_start(self):
+        for page, (beginning, maker) in shown_data.STARTS.items():
+            shown = [
+                lines
+                for _, lines, _ in blocks((ROOT / "docs" / page).read_text())
+                if lines[0].strip().startswith(beginning)
+            ]
+            self.assertEqual(len(shown), 1, f"{page}: {beginning}")
+            with tempfile.TemporaryDirectory() as folder:
+                maker(pathlib.Path(folder), lambda *words: run(words, folder))
+                said = run(["train", "run.yaml"], folder, warnings=True)
+            self.assertTrue(agree([[], " ".join(shown[0]).split(), []], said.split()), f"{page}: {beginning}: {said}")
 
     def test_rows_of_plans(self):
         tried, wrong = 0, []
