@@ -1,4 +1,4 @@
-// The commands `plimsoll data …`: what they take on the command line.
+// The command-line options of the commands `plimsoll data …`.
 #include "app/data_commands.h"
 
 #include <fmt/format.h>
@@ -99,7 +99,8 @@ void AddWordPiece(CLI::App& command) {
 void AddInspectData(CLI::App& command) {
   struct Options {
     std::string format = "auto", color = "auto";
-    data::InspectExamplesOptions examples;  // the files and the tokenizer of either kind
+    // Holds the files and the tokenizer for token files, too.
+    data::InspectExamplesOptions examples;
   };
   const auto o = std::make_shared<Options>();
   command.add_option("files", o->examples.files, "a token file, or examples (*.jsonl, *.json)")

@@ -32,7 +32,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// A run file and its overrides, as for `train`, `plan` and `config`.
+// A run file and its overrides: arguments of `train`, `plan` and `config`.
 struct RunArguments {
   std::string file;
   std::vector<std::string> sets;
@@ -42,8 +42,8 @@ struct RunArguments {
     command.add_option("--set", sets, "override a key: --set train.steps=100")
         ->allow_extra_args(false);
   }
-  // Prints the warnings, on one rank. `runs`: on this device, and for as many steps as follow from
-  // the data, which is counted.
+  // Loads the run file and prints warnings, on one rank. If `runs`, the configuration is for this
+  // device, and the number of steps follows from the data, which is counted.
   config::Loaded Load(const runtime::World& world, bool runs) const {
     const config::RankCount ranks = config::RankCount::Started(world.size());
     config::Loaded loaded = runs ? LoadToRun(file, sets, ranks) : LoadRun(file, sets, ranks);
@@ -60,7 +60,7 @@ struct RunArguments {
 // A key in which two resolved configurations differ.
 struct ConfigDifference {
   std::string key;
-  std::string left, right;  // as in a file; empty: does not apply to that configuration, or not set
+  std::string left, right;  // values as in a file; empty: the key does not apply, or is not set
 };
 
 config::RunConfig Load(std::string path, const std::vector<std::string>& sets) {
@@ -73,7 +73,7 @@ std::string TextOf(const config::Key& key, const config::RunConfig& config) {
   return key.Applies(config) ? key.Text(config) : "";
 }
 
-// In the order of the reference.
+// The keys in which two configurations differ, in the order of the reference of keys.
 std::vector<ConfigDifference> CompareConfigs(const config::RunConfig& left,
                                              const config::RunConfig& right) {
   std::vector<ConfigDifference> differences;
@@ -84,8 +84,9 @@ std::vector<ConfigDifference> CompareConfigs(const config::RunConfig& left,
   return differences;
 }
 
-// `left` and `right` are run files or run directories, `sets` override keys of both. With `json`
-// the text is a list of objects, otherwise a table; both end with a newline.
+// Compares two configurations. `left` and `right` are run files or run directories; `sets` override
+// keys of both. With `json` the text is a list of objects, otherwise a table. Both end with a
+// newline.
 std::string ConfigComparison(const std::string& left, const std::string& right,
                              const std::vector<std::string>& sets, bool json) {
   const auto differences = CompareConfigs(Load(left, sets), Load(right, sets));
@@ -187,7 +188,7 @@ void AddPlan(CLI::App& app, runtime::World& world, ExitCode& end) {
       ->needs(diff);
   command->callback([&world, &end, o] {
     o->started = world.size();
-    std::string code;  // all ranks end with it
+    std::string code;  // the exit code in words, the same on all ranks
     if (world.rank() == 0) code = std::to_string(static_cast<int>(RunPlan(*o)));
     end = static_cast<ExitCode>(std::stoi(world.Broadcast(code)));
   });

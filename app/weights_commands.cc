@@ -1,4 +1,4 @@
-// The commands on trained weights: eval, generate, predict, inspect, export.
+// The commands that read trained weights: eval, generate, predict, inspect, export.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +16,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Adds the options that choose among a run's weights.
+// Adds the options that select one of a run's sets of weights.
 void AddChoice(CLI::App& command, WeightChoice& choice) {
   CLI::Option* step = command.add_option(
       "--step", choice.step,
@@ -112,9 +112,7 @@ void AddGenerate(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{999'999}));
   command->add_option("--to", o->images.to, "the folder to write the images to, as PNG files");
   command->add_flag("--overwrite", o->images.overwrite, "replace the images that folder holds");
-  command
-      ->add_option("--batch", o->images.batch,
-                   "images at a time (64)")
+  command->add_option("--batch", o->images.batch, "images at a time (64)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command->callback([o, command] {
     for (const char* option :
