@@ -134,7 +134,7 @@ class Narrower {
 
   // Whether the op's own kernel writes, or adds to, a bf16 gradient.
   bool MakesLow(const Node& node, const Contribution& made) const {
-    // All floating-point operands have one type; token ids have no floating-point type.
+    // All floating-point operands have the same type. Token ids are integers and don't count.
     const auto operand = std::ranges::find_if(node.inputs, [&](TensorId input) {
       return input != kNoTensor && graph::IsFloat(program_.tensor(input).type.dtype);
     });

@@ -32,7 +32,7 @@ inline PhiloxStream DropoutStream(const int32_t rng[2], int64_t key) {
 struct DropRule {
   explicit DropRule(double p);
 
-  uint32_t threshold;  // draws below it drop their elements
+  uint32_t threshold;  // factor for kept elements: 2¹⁶ / (2¹⁶ − threshold)
   double keep_scale;   // 2¹⁶ / (2¹⁶ − threshold), which kept elements are multiplied by
 };
 

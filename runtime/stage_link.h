@@ -3,10 +3,10 @@
 // Messages are read from and written to the caller's memory directly. The calls of a stage between
 // two others:
 //
-//   StartReceive(down, i)    once nothing reads any more what the slot had before
+//   StartReceive(down, i)    once nothing reads the slot's previous message any more
 //   AwaitReceive(down, i)    forward pass of micro-batch i     StartSend(down, i)
 //   AwaitReceive(up, i)      its backward pass                 StartSend(up, i)
-//   AwaitSend(down, i)       before the slot is written anew
+//   AwaitSend(down, i)       before the slot is written again
 //
 // In each direction, a stage's sends match the receives of its neighbour in the order in which they
 // were started. The directions are independent of each other. Nothing is buffered: a send may wait

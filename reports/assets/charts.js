@@ -4,7 +4,7 @@
 const charts = (() => {
   Chart.defaults.font.family = theme.font;
   const drawn = [];
-  const legends = [];  // {entries, of}: arguments of legend()
+  const legends = []; // {entries, of}: arguments of legend()
 
   function clear() {
     legends.length = 0;
@@ -23,7 +23,7 @@ const charts = (() => {
         color: () => theme.color("quiet"),
         maxRotation: 0,
         autoSkipPadding: 12,
-        includeBounds: false,  // the axis may end close to a round number
+        includeBounds: false, // the axis may end close to a round number
         maxTicksLimit: ({ scale }) => mostTicks(scale, axis.unit),
         precision: axis.unit === "integer" ? 0 : undefined,
         callback: (value, i, ticks) => units.tick(value, axis.unit, ticks.length > 1 ? ticks[1].value - ticks[0].value : value),
@@ -31,7 +31,7 @@ const charts = (() => {
       ...extra,
     };
     if (axis.unit === "bytes" && !axis.log) {
-      made.bounds = "data";  // Chart.js would not end at round numbers of bytes
+      made.bounds = "data"; // Chart.js would not end at round numbers of bytes
       made.afterBuildTicks = (built) => {
         built.ticks = units.byteTicks(built.min, built.max, mostTicks(built, axis.unit)).map((value) => ({ value }));
       };
@@ -122,7 +122,7 @@ const charts = (() => {
     new Chart(canvas, { type, plugins, platform: Chart.BasicPlatform, data: { ...data, datasets }, options: still }).destroy();
   }
 
-  // The legend's entries that the chart shows data of.
+  // The legend's entries that have a visible dataset in the chart.
   function legendOf(chart) {
     const { entries = [] } = legends.find(({ of }) => of.includes(chart)) ?? {};
     const shows = (name) => chart.data.datasets.some((set, i) => set.of === name && chart.isDatasetVisible(i));
@@ -145,8 +145,8 @@ const charts = (() => {
     body.append(row);
   }
 
-  // Adds buttons that show and hide datasets of the charts `of`: a dataset belongs to the name in
-  // its own `of`.
+  // Adds buttons that show and hide datasets of the charts `of`. A dataset's own `of` is the name
+  // of the entry that it belongs to.
   function legend(body, entries, of) {
     legends.push({ entries, of });
     toggles(body, entries, (name, on) => {

@@ -10,7 +10,7 @@ views.front = (body, view) => {
   const kText = 12; // pixels
   const kLine = 14;
   const place = element("div");
-  const drawn = [];  // the shown chart
+  const drawn = []; // the shown chart
 
   if (view.z) {
     const controls = element("div", { class: "controls" });

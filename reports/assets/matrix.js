@@ -4,7 +4,7 @@
 "use strict";
 
 views.matrix = (body, view) => {
-  const kMostNumbers = 32;  // with more classes, cells have room only for colours
+  const kMostNumbers = 32; // with more classes, cells have room only for colours
   const classes = view.counts.map((_, i) => view.names?.[i] ?? String(i));
   const sums = view.counts.map((row) => row.reduce((sum, count) => sum + count, 0));
   const share = (row, column) => (sums[row] === 0 ? null : view.counts[row][column] / sums[row]);

@@ -35,7 +35,7 @@ const page = (() => {
     main.replaceChildren(element("header", {}, element("h1", {}, data.title), element("p", {}, data.subtitle || "")));
     for (const view of data.views) {
       const [made, body] = section(view);
-      main.append(made);  // before the views: charts measure the available space
+      main.append(made); // before the views: charts measure the available space
       views[view.type](body, view);
     }
     document.documentElement.dataset.drawn = "yes";

@@ -5,16 +5,16 @@
 "use strict";
 
 views.plan = (body, view) => {
-  const kLeft = 62;  // left edge of the drawing, in pixels: room for the axis's numbers
+  const kLeft = 62; // left edge of the drawing, in pixels: room for the axis's numbers
   const kBottom = 34;
   const kTop = 20;
   const kRight = 10;
   // Leaves room for the text above the lines of the arena and the budget.
   const top = 1.07 * Math.max(view.arena_bytes, view.line && view.line.value < 1.5 * view.arena_bytes ? view.line.value : 0);
 
-  let program;  // the selected program
-  let tensors;  // tensors of the program, and the persistent ones
-  let shown;  // visible range: nodes x0 to x1, bytes y0 to y1
+  let program; // the selected program
+  let tensors; // tensors of the program, and the persistent ones
+  let shown; // visible range: nodes x0 to x1, bytes y0 to y1
   let wanted = ""; // text to look for in names
   let pointed = null; // the tensor under the pointer
   const hidden = new Set(); // roles that are not drawn
@@ -24,7 +24,7 @@ views.plan = (body, view) => {
   const found = element("span", { class: "note", role: "status" });
   body.append(controls, element("div", { class: "plan" }, canvas));
   const screen = canvas.getContext("2d");
-  let context = screen;  // the context to draw on, and its pixels
+  let context = screen; // the context to draw on, and its pixels
   let size = [0, 0];
 
   const width = () => size[0] - kLeft - kRight;
@@ -124,8 +124,8 @@ views.plan = (body, view) => {
 
   function drawTensors() {
     const border = theme.color("panel");
-    const text = "#101418";  // readable on every role's colour
-    let labels = 400;  // more labels could not be read
+    const text = "#101418"; // readable on every role's colour
+    let labels = 400; // more labels could not be read
     for (const tensor of tensors) {
       if (!visible(tensor)) continue;
       const [left, right] = [x(tensor.birth), x(tensor.death + 1)];
@@ -206,7 +206,7 @@ views.plan = (body, view) => {
     context.strokeStyle = context.fillStyle = theme.color("warning");
     const at = x(program.peak.node + 0.5);
     line(at, kTop, at, kTop + height());
-    const right = at > kLeft + width() / 2;  // whether the space on the right is smaller
+    const right = at > kLeft + width() / 2; // whether the space on the right is smaller
     context.textAlign = right ? "right" : "left";
     const text = `peak ${units.format(program.peak.bytes, "bytes")}: ${program.peak.op}`;
     const room = right ? at - kLeft - 10 : kLeft + width() - at - 10;
@@ -269,7 +269,7 @@ views.plan = (body, view) => {
     return lines.filter(Boolean).map((text) => ({ text }));
   }
 
-  const pointers = new Map();  // pressed pointers by id, with their last positions
+  const pointers = new Map(); // pressed pointers by id, with their last positions
   canvas.addEventListener("pointerdown", (event) => {
     pointers.set(event.pointerId, place(event));
     canvas.setPointerCapture(event.pointerId);
@@ -280,7 +280,7 @@ views.plan = (body, view) => {
     const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
     pointers.set(event.pointerId, now);
     tooltip.hide();
-    const share = other ? 0.5 : 1;  // each of two fingers moves the centre by half
+    const share = other ? 0.5 : 1; // each of two fingers moves the centre by half
     move(share * (now[0] - before[0]), share * (now[1] - before[1]));
     if (other) {
       const apart = ([a, b]) => Math.max(20, Math.hypot(a - other[0], b - other[1]));

@@ -3,7 +3,7 @@
 "use strict";
 
 const save = (() => {
-  const kWidth = 880;  // width of a saved chart in pixels; a PNG has three times as many
+  const kWidth = 880; // width of a saved chart in pixels; a PNG has three times as many
   const kMargin = 14;
 
   // Adds the buttons for `made`, one word each, to that corner, and removes earlier ones.

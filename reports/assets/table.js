@@ -9,7 +9,7 @@ views.table = (body, view) => {
   const numeric = (column) => column.unit !== undefined && column.unit !== "text";
   let sorted = null; // {column, descending}
   let wanted = ""; // text that rows must contain
-  let columns = view.columns;  // the visible columns
+  let columns = view.columns; // the visible columns
 
   function compare(a, b) {
     const [x, y] = [a[sorted.column.key], b[sorted.column.key]];

@@ -46,10 +46,10 @@ struct CudaItem {
 class CudaSchedule {
  public:
   // Program, memory, streams and libraries must outlive the schedule. With `in_order`, asynchronous
-  // work runs on the compute stream. `memory` holds the tensors. If it moves them, the bases only
-  // tell tensors apart: call Resolve() before each launch. Only the first node of a launch
-  // allocates memory then. Throws InternalError if an op has no CUDA kernel, a workspace is too
-  // small, a tensor lies outside its arena, or a …_done node has no matching start.
+  // work runs on the compute stream. `memory` holds the tensors. If addresses in `memory` change,
+  // the bases only tell tensors apart; call Resolve() before each launch, and let only the launch's
+  // first node allocate memory. Throws InternalError if an op has no CUDA kernel, a workspace is
+  // too small, a tensor lies outside its arena, or a …_done node has no matching start.
   CudaSchedule(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, bool in_order,
                const ops::AxisCommunicators& communicators, const TensorMemory& memory);

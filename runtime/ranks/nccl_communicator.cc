@@ -123,7 +123,7 @@ class NcclCommunicator : public ops::Communicator {
 
   ncclComm_t get() const { return comm_; }
 
-  // A group may become several kernels, with no place for fences between them.
+  // A group of calls may become several kernels of NCCL, with no place for fences between them.
   void BeginGroup(ops::Calls kind) override {
     in_group_ = !NeedsFence(kind);
     if (in_group_) CheckNccl(ncclGroupStart(), "ncclGroupStart", comm_);
