@@ -31,10 +31,11 @@ struct Module {
 
 // A linear layer, with its targeted modules.
 struct Layer {
-  std::string name;                          // "block.0.attn.qkv"
-  graph::Shape weight;                       // [out,in]
-  std::vector<Module> modules;               // in the order of their rows
-  std::optional<models::Sharding> sharding;  // of the weight, if tensor-parallel ranks can share it
+  std::string name;             // "block.0.attn.qkv"
+  graph::Shape weight;          // [out,in]
+  std::vector<Module> modules;  // targeted modules, in the order of their rows
+  // The weight's sharding, if tensor-parallel ranks can share it.
+  std::optional<models::Sharding> sharding;
 
   std::string WeightName() const { return name + ".weight"; }
   std::string AName() const { return name + ".lora_a"; }

@@ -363,7 +363,7 @@ class Quantizer {
   std::map<TensorId, TensorId> largest_;  // the largest magnitude of each tensor
   std::vector<TensorId> delayed_;         // tensors whose scales come from earlier steps
   TensorId expected_ = kNoTensor;         // the state, with one element for each tensor of delayed_
-  TensorId counts_ = kNoTensor;           // the metric
+  TensorId counts_ = kNoTensor;           // the counts of codes, for the metric kCounts
   std::set<TensorId> counted_;            // tensors that count_codes reads
   int64_t values_ = 0;                    // the number of elements of the tensors in counted_
   int products_ = 0;

@@ -182,7 +182,8 @@ class Narrower {
 
   Program& program_;
   graph::Builder g_;
-  std::map<size_t, std::vector<Contribution>> contributions_;  // by node index
+  // Each node's contributions, by index.
+  std::map<size_t, std::vector<Contribution>> contributions_;
   std::map<TensorId, TensorId> narrow_;  // the bf16 tensor that replaces each float32 sum
   int gradients_ = 0;
   int64_t bytes_ = 0;

@@ -85,7 +85,8 @@ class Converter {
     SetOutputTypes(std::move(node));
   }
 
-  // The tensor itself, or its cast to dtype. The cast is emitted before the first node that reads
+  // The tensor itself if it has type dtype, else its cast to dtype. The cast is emitted before the
+  // first node that reads it.
   // it.
   TensorId InType(TensorId id, DType dtype, const Node& reader) {
     const TensorType& type = program_.tensor(id).type;

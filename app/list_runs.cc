@@ -46,7 +46,7 @@ struct ListedRun {
   int64_t steps = 0;                // steps made so far
   std::optional<int64_t> of_steps;  // steps that the run is to make
   std::optional<double> loss, best_eval_loss;
-  std::optional<double> tokens_per_s;   // median of the newest steps
+  std::optional<double> tokens_per_s;   // median speed of the newest steps
   std::optional<int64_t> memory_bytes;  // memory of the process on a GPU, else of the arena
   double changed = 0;                   // time of the last change of metrics, in seconds since 1970
 };

@@ -188,7 +188,7 @@ void AddPlan(CLI::App& app, runtime::World& world, ExitCode& end) {
       ->needs(diff);
   command->callback([&world, &end, o] {
     o->started = world.size();
-    std::string code;  // the exit code in words, the same on all ranks
+    std::string code;  // the exit code as text, the same on all ranks
     if (world.rank() == 0) code = std::to_string(static_cast<int>(RunPlan(*o)));
     end = static_cast<ExitCode>(std::stoi(world.Broadcast(code)));
   });

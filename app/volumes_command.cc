@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr float kUnit = 1000;             // number in files for the intensity 1
+constexpr float kUnit = 1000;             // int16 value of intensity 1
 constexpr int64_t kMostSide = 1024;       // longest side of a volume
 constexpr int64_t kMostVolumes = 10'000;  // volumes' names have four digits
 

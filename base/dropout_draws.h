@@ -32,8 +32,8 @@ inline PhiloxStream DropoutStream(const int32_t rng[2], int64_t key) {
 struct DropRule {
   explicit DropRule(double p);
 
-  uint32_t threshold;  // factor for kept elements: 2¹⁶ / (2¹⁶ − threshold)
-  double keep_scale;   // 2¹⁶ / (2¹⁶ − threshold), which kept elements are multiplied by
+  uint32_t threshold;  // draws below it drop their elements
+  double keep_scale;   // factor for kept elements: 2¹⁶ / (2¹⁶ − threshold)
 };
 
 // Attention scores are numbered by tiles of 16 queries and 16 keys; the 256 draws of a tile are

@@ -49,7 +49,7 @@ class NvmlDevice {
   std::pair<int, int> compute_capability() const;  // {9, 0}; {0, 0} if unknown
   NvmlMemory memory() const;                       // takes some ten microseconds
   std::vector<NvmlProcess> processes() const;      // processes that have a CUDA context on this GPU
-  // Nullopt if the process isn't listed or its memory unknown.
+  // The process's memory on this GPU. nullopt if the process isn't listed or its memory unknown.
   std::optional<int64_t> bytes_of(int64_t pid) const;
   NvmlLink LinkTo(const NvmlDevice& other) const;
   std::optional<int> clock_mhz() const;  // current clock of the multiprocessors
@@ -72,7 +72,7 @@ class Nvml {
   static const std::string& problem();
 
   const std::string& driver_version() const { return driver_version_; }  // "580.95.05"
-  // Newest CUDA version that the driver supports: 13000.
+  // The newest CUDA version that the driver supports, as 13000 for 13.0.
   int cuda_version() const { return cuda_version_; }
   const std::vector<NvmlDevice>& devices() const { return devices_; }
   // Finds a GPU by its bus id in CUDA's or NVML's form; nullopt if there is no such GPU.

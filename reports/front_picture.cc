@@ -51,7 +51,7 @@ std::string Line(double x1, double y1, double x2, double y2, const char* color,
                      x1, y1, x2, y2, color, more.empty() ? "" : " " + more);
 }
 
-// An axis from a number of steps on; its amounts are bytes or milliseconds.
+// An axis that maps values to pixels between `from` and `to`. Its values are bytes or milliseconds.
 class Axis {
  public:
   Axis(const ordered_json& view, const std::vector<double>& values, double from, double to)

@@ -49,7 +49,7 @@ class History {
   std::vector<Column> columns_;
   size_t most_;
   int64_t rows_per_point_ = 1;
-  std::vector<Point> points_;  // all but the last are full
+  std::vector<Point> points_;  // all points but the last have rows_per_point_ rows
 };
 
 }  // namespace plimsoll::reports

@@ -46,7 +46,7 @@ class CsvFile {
 std::string Record(std::string_view bytes);
 
 // The bytes of events. `wall_time` is in seconds since 1970.
-std::string VersionEvent(double wall_time);  // the first of a file
+std::string VersionEvent(double wall_time);  // the first event of a file
 // An event that invalidates the events of this step and later ones in earlier files of the folder.
 std::string RestartEvent(double wall_time, int64_t step);
 std::string ScalarEvent(double wall_time, int64_t step, std::string_view tag, double value);

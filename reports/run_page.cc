@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr int kRefreshSeconds = 10;
 
-// A chart over the steps.
+// A chart of a metric over the steps.
 struct Curve {
   const char* key;  // member of the rows
   const char* title;

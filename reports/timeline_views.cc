@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 ordered_json Phases(const ordered_json& nodes) {
   ordered_json phases = ordered_json::array();
   for (size_t n = 0; n < nodes.size(); ++n) {
-    // A recomputed node counts to the backward pass, which needs it.
+    // A recomputed node counts as part of the backward pass, which needs it.
     std::string phase = nodes[n].at("phase");
     if (phase == "recompute") phase = "backward";
     if (phases.empty() || phases.back()["name"] != phase) {

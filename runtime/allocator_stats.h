@@ -14,7 +14,7 @@ struct AllocatorStats {
   int64_t segments_returned = 0;  // number of segments returned so far
   int64_t retries = 0;            // requests for which the cache had to be emptied first
 
-  // Reserved bytes / bytes in use − 1, each at its peak.
+  // Fragmentation: reserved bytes / bytes in use − 1, each at its peak.
   double fragmentation() const {
     if (peak_allocated == 0) return 0;
     return static_cast<double>(peak_reserved) / static_cast<double>(peak_allocated) - 1;

@@ -93,8 +93,8 @@ std::vector<Law> CheckLaws(const std::vector<Row>& rows, const std::vector<RowFa
 // Returns the number of steps of a run that shares another run's curve: after the warm-up, a
 // twentieth of all steps, and at least 20.
 int64_t SharedSteps(int64_t warmup, int64_t all_steps);
-// Like above, for a run whose curve comes from the run with summary `whole`. If that summary has
-// the energy of a step, the result is large enough to measure this run's energy, too.
+// Like SharedSteps above, for a run whose curve comes from the run with summary `whole`. If that
+// summary has the energy of a step, the result is large enough to measure this run's energy, too.
 int64_t SharedSteps(int64_t warmup, int64_t all_steps, const nlohmann::ordered_json& whole);
 
 // Completes the curves of short runs: a run that made fewer steps than the longest run of its claim

@@ -408,7 +408,7 @@ std::vector<std::string> TrainArguments(const Study& study, const StudyRow& row,
 std::vector<StudyRow> ConfigureRows(const Study& study, std::vector<StudyRow> rows) {
   for (StudyRow& row : rows) {
     if (!row.command.empty()) {
-      // The row of another program gets the same seeds as the other rows' runs.
+      // A row whose `command` runs another program gets the same seeds as the runs of other rows.
       for (const KeyTrees& seed : row.seeds) {
         const std::vector<std::string> sets = SetsOf(Overlaid(study.settings, seed));
         row.run_seeds.push_back(

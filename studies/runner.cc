@@ -233,8 +233,8 @@ class Runner {
     return std::erase_if(runs_, [&](const StudyRun& run) { return failed_[run.row]; });
   }
 
-  // A number that all runs share which claim the same losses (RowFacts::numbers and the seed); -1:
-  // no claim.
+  // The number of the run's claim. Runs that claim the same losses (RowFacts::numbers and the seed)
+  // have the same number. -1: no claim.
   int ClaimOf(const StudyRun& run) const { return claims_[run.row][SeedOf(run)]; }
 
   // The number of remaining runs that will share another run's losses.

@@ -53,8 +53,9 @@ struct Measure {
 // Limits beyond which the result of a finished run is invalid. nullopt: no limit.
 struct Broken {
   std::optional<double> loss_above;
-  std::optional<double> loss_difference;  // from the baseline, as a share of its loss
-  std::optional<double> seconds;          // time after which the run is ended
+  // Limit for the difference from the baseline, relative to its loss.
+  std::optional<double> loss_difference;
+  std::optional<double> seconds;  // time after which the run is ended
 };
 
 struct Launch {

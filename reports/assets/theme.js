@@ -21,7 +21,7 @@ const theme = (() => {
   const roles = Object.keys(kRoles);
 
   return {
-    // The font of text in charts: one that programs which open saved charts have, too.
+    // The font of text in charts. Programs that open saved charts have it, too.
     font: "'Helvetica Neue', Helvetica, Arial, sans-serif",
     // Returns act(), called with the colours for printing on white paper.
     onPaper: (act) => {

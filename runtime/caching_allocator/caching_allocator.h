@@ -97,7 +97,7 @@ class CachingAllocator {
 
   SegmentSource& source_;
   BlockMap blocks_;
-  FreeBlocks free_[3];  // by pool
+  FreeBlocks free_[3];  // free blocks of each pool
   AllocatorStats stats_;
 };
 

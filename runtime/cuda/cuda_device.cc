@@ -102,7 +102,8 @@ class CudaDevice : public Device {
   std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, const MeshAxis& axis,
                                                       int channels) override {
     const int64_t before = ProcessBytes();
-    // Some axes use copy engines: layers that wait for gathered parameters need them soon.
+    // Gathers that overlap with kernels use copy engines, since later layers wait for the gathered
+    // parameters.
     auto made = MakeCudaCommunicator(
         ranks,
         {.max_channels = channels, .copy_engines = axis.gathers_beside_work, .name = axis.name});
