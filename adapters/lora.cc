@@ -135,7 +135,7 @@ std::vector<Layer> SelectLayers(const models::Model& model, const std::vector<st
     }
     throw UserError(
         fmt::format("no linear layer matches '{}'; there are {}, or all-linear; the "
-                    "first one's whole name is {}",
+                    "full name of the first one is {}",
                     Shortened(target), fmt::join(ShortNames(layers), ", "), names.front()));
   }
   for (Layer& layer : layers) {

@@ -85,7 +85,7 @@ void AddWordPiece(CLI::App& command) {
       ->check(CLI::Range(1, 1'200'000));
   command
       .add_option("--min-count", o->training.least_count,
-                  "how often pieces must stand side by side to be merged")
+                  "how often two pieces must be neighbours to be merged")
       ->check(CLI::Range(1, 1'000'000'000));
   command.add_flag("--overwrite", o->overwrite, "replace what is there");
   command.callback([o] {
@@ -183,8 +183,8 @@ void AddImages(CLI::App& command) {
   command.add_option("--format", o->format, "png (default) or jpeg")
       ->check(CLI::IsMember({"png", "jpeg"}));
   command.add_option("--quality", o->quality, "of JPEG")->check(CLI::Range(1, 100));
-  command.add_option("--train", o->train, "so many of each class to train on; 0: all");
-  command.add_option("--test", o->test, "so many of each class to test with; 0: all");
+  command.add_option("--train", o->train, "number of images of each class to train on; 0: all");
+  command.add_option("--test", o->test, "number of images of each class to test with; 0: all");
   command.add_option("--classes", o->classes,
                      "names of the classes' folders, in the order of their numbers");
   command.callback([o] {

@@ -161,13 +161,14 @@ void AddPlan(CLI::App& app, runtime::World& world, ExitCode& end) {
                       "for what to plan: " + DeviceNames() + "; default: what the file says");
   command->add_option("--budget", o->budget,
                       "what would be chosen within: 24GiB, 90%, or free - 1GiB");
-  command->add_option("--sweep", o->sweep, "the fastest plan for each of so many budgets")
+  command->add_option("--sweep", o->sweep, "the fastest plan for each of this number of budgets")
       ->check(CLI::Range(1, 1000));
   command->add_option("--max", o->largest,
                       "the largest train.micro_batch, model.sequence or model.layers that fits");
   command
-      ->add_option("--ranks", o->ranks,
-                   "what each of so many takes, by data and tensor ranks and ZeRO stage")
+      ->add_option(
+          "--ranks", o->ranks,
+          "what each of this number of ranks takes, by data and tensor ranks and ZeRO stage")
       ->check(CLI::Range(1, 100000));
   command->add_flag("--parameters", o->parameters,
                     "list the parameters instead: their names here and in checkpoints, shapes, "
@@ -268,7 +269,7 @@ void AddConfig(CLI::App& app, runtime::World& world) {
   command->add_option("--budget", o->starting.budget, "its memory.budget")->needs(model);
   command
       ->add_option("--lora", o->starting.lora_rank,
-                   "train adapters of this rank beside the model's frozen weights")
+                   "train adapters of this rank next to the model's frozen weights")
       ->check(CLI::Range(1, 1 << 20))
       ->needs(model);
   command->callback([&world, o] {

@@ -109,7 +109,7 @@ void ScratchFile::Read(int64_t offset, std::span<std::byte> bytes) const {
     const ssize_t count = pread(file_, bytes.data(), bytes.size(), offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) Fail(errno);
-    if (count == 0) throw InternalError(words_.what + ": read behind the end of its scratch file");
+    if (count == 0) throw InternalError(words_.what + ": read past the end of its scratch file");
     bytes = bytes.subspan(static_cast<size_t>(count));
     offset += count;
   }

@@ -46,7 +46,7 @@ bool IsFileName(const std::string& name) {
 Shard ParseShard(const JsonObject& object) {
   Shard shard{object.RequireString("file"), object.RequireInt("bytes", 0),
               RequireCrc(object, "header_crc32c")};
-  if (!IsFileName(shard.file)) object.Fail("file", "is no name of a file beside the manifest");
+  if (!IsFileName(shard.file)) object.Fail("file", "must name a file next to the manifest");
   return shard;
 }
 

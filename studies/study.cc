@@ -69,7 +69,7 @@ Variant ReadVariant(const TreeEntry& entry) {
     variant.command = Text({where + ".command", inner.origin, inner.value});
     if (entry.value.entries.size() == 1) return variant;
     RefuseAt(inner.origin, where + ".command",
-             "stands alone: a program of its own takes no keys of a run file");
+             "must be the only key: another program takes no keys of a run file");
   }
   variant.settings = ReadSettings(entry.value, where);
   return variant;

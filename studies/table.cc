@@ -192,7 +192,7 @@ std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
       "step: the median of all measured steps; from, to: their quartiles and those of the runs' "
       "medians.\nvaries: the range between these quartiles as a share of the median.\n"
       "speed: tokens (or samples) a second against the baseline's; ~: cannot tell, since the "
-      "spreads overlap, which leave possible what stands behind.\n";
+      "spreads overlap; the possible range follows.\n";
   const bool seeds = std::any_of(columns.begin(), columns.end(), [](const ordered_json& column) {
     return column.contains("runs");
   });
@@ -200,7 +200,7 @@ std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
     text +=
         "losses: mean ± sample standard deviation (number of seeds); differences from the baseline "
         "are of pairs of runs with the same seed; ~: cannot tell, since the 95 % interval of their "
-        "mean, which stands behind, has both signs.\n";
+        "mean, which follows, includes 0.\n";
   }
   return text;
 }
