@@ -70,7 +70,7 @@ struct InspectExamplesOptions {
   ChatOptions chats;
   std::string separator;  // SplitOptions::delimiter
   int64_t shown = 3;      // the number of examples to show, from the first
-  bool colored = false;   // marks text that carries loss by terminal colors, otherwise by brackets
+  bool colored = false;   // marks text that carries loss by terminal colours, otherwise by brackets
 };
 
 // Returns the text of each of the first examples, with the tokens that carry loss highlighted, and

@@ -228,9 +228,10 @@ int main(int argc, char** argv) {
     std::error_code error;
     std::filesystem::current_path(directory, error);
   }
-  // Exceeding a limit on file sizes then gives an error that names the file, like a full disk.
+  // With SIGXFSZ ignored, exceeding a limit on file sizes is an error that names the file, like a
+  // full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  // Training continues when nobody reads its output any more.
+  // With SIGPIPE ignored, training continues when nobody reads its output any more.
   std::signal(SIGPIPE, SIG_IGN);
   try {
     // This timeout applies until a run file sets another.

@@ -8,8 +8,8 @@
 
 namespace plimsoll {
 
-// Marks a stage of the start for as long as the object lives, on the thread that made it. Nested
-// stages must end first. Costs next to nothing once EndStart() was called.
+// A stage of the process's start, which lasts as long as the object lives, on the thread that made
+// it. Nested stages must end first. Costs next to nothing once EndStart() was called.
 class Stage {
  public:
   explicit Stage(std::string name);

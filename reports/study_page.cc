@@ -32,7 +32,8 @@ void AddPictures(const ordered_json& study, const char* member, const char* list
   if (view.contains(list)) views.push_back(std::move(view));
 }
 
-// Adds a view of the curves in the rows' member `member`. Rows with equal curves share one.
+// Adds a view of the rows' curves, which are in `member` of each row. Rows with equal curves share
+// one curve.
 void AddCurves(const ordered_json& study, const char* member, const char* title, bool few,
                ordered_json& views) {
   // Each curve with its rows.
