@@ -6,7 +6,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr int64_t kEnds = 2;  // ranks along kEndsAxis
+constexpr int64_t kEnds = 2;  // number of ranks along kEndsAxis
 
 bool HasBetweenEnds(const MeshAxis& axis) { return axis.stages && axis.ranks > kEnds; }
 
@@ -71,7 +71,7 @@ std::vector<int64_t> Mesh::GroupOf(int64_t rank, std::string_view axis) const {
 }
 
 size_t Mesh::Find(std::string_view axis) const {
-  // The ends are those of the axis of stages.
+  // kEndsAxis is found by the axis of stages, whose ends it joins.
   const auto is_it = [&](const MeshAxis& of) {
     return axis == kEndsAxis ? HasBetweenEnds(of) : of.name == axis;
   };

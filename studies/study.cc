@@ -26,7 +26,7 @@ using Given = const TreeEntry&;
 // The schema: one row per key. It drives parsing, suggestions and the reference.
 struct StudyKey {
   std::string_view path;  // "measure.warmup"
-  const char* type;       // for the reference
+  const char* type;       // type shown in the reference
   const char* default_text;
   const char* doc;                    // one sentence, Markdown
   void (*read)(Study& study, Given);  // checks and stores the value
@@ -69,7 +69,7 @@ Variant ReadVariant(const TreeEntry& entry) {
     variant.command = Text({where + ".command", inner.origin, inner.value});
     if (entry.value.entries.size() == 1) return variant;
     RefuseAt(inner.origin, where + ".command",
-             "stands alone: a program of its own takes no keys of a run file");
+             "must be the only key: another program takes no keys of a run file");
   }
   variant.settings = ReadSettings(entry.value, where);
   return variant;
@@ -198,7 +198,7 @@ const StudyKey kStudyKeys[] = {
      [](S s, G g) { s.launch.mpirun = ReadMpirun(g); }},
 };
 
-// The section of a key, "measure"; empty: it has none.
+// The section of a key ("measure"); empty if it has no section.
 std::string SectionOf(const StudyKey& key) {
   const size_t dot = key.path.find('.');
   return std::string(key.path.substr(0, dot == key.path.npos ? 0 : dot));
