@@ -20,7 +20,7 @@ inline constexpr std::string_view kPipelineAxis = "pipeline";  // each rank has 
 inline MeshAxis DataAxis(int64_t ranks, bool reduces_maxima = false) {
   return {.name = std::string(kDataAxis),
           .ranks = ranks,
-          .gathers_beside_work = true,
+          .gathers_overlap = true,
           .reduces_maxima = reduces_maxima};
 }
 

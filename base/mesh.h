@@ -25,9 +25,9 @@ struct MeshAxis {
   int64_t ranks = 1;  // number of ranks along the axis
   // Properties of the axis's collectives. Devices prepare for them, and plans compute costs from
   // them.
-  bool gathers_beside_work = false;  // other work overlaps its all-gathers
-  bool reduces_maxima = false;       // reduces maxima, not only sums
-  bool stages = false;               // ranks run different programs and send tensors to neighbours
+  bool gathers_overlap = false;  // other work overlaps its all-gathers
+  bool reduces_maxima = false;   // reduces maxima, not only sums
+  bool stages = false;           // ranks run different programs and send tensors to neighbours
 
   bool operator==(const MeshAxis&) const = default;
 };
@@ -57,7 +57,7 @@ class Mesh {
 
  private:
   size_t Find(std::string_view axis) const;  // axes_.size() if the list lacks it
-  int64_t RanksBehind(size_t axis) const;    // distance between neighbours along the axis
+  int64_t Stride(size_t axis) const;         // distance between neighbours along the axis
 
   std::vector<MeshAxis> axes_;
 };

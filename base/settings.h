@@ -24,7 +24,7 @@ using SettingValue = std::variant<std::monostate, bool, int64_t, double, std::st
 struct Setting {
   enum class Type { kBool, kInt, kFloat, kString, kChoice, kStringList, kFloatList };
   // Whether the setting applies if weights are loaded, which come with their model's shape.
-  enum class BesideWeights { kNo, kYes, kOnlyThere };
+  enum class WithLoadedWeights { kNo, kYes, kOnly };
 
   std::string name;  // "width"
   Type type = Type::kInt;
@@ -41,7 +41,7 @@ struct Setting {
   // The setting applies only if another setting, a choice, has one of these values.
   std::string when = {};
   std::vector<std::string> when_values = {};
-  BesideWeights concurrent_weights = BesideWeights::kNo;
+  WithLoadedWeights with_loaded_weights = WithLoadedWeights::kNo;
 };
 
 // An invalid value. what() is only the reason: the configuration adds key, file and line.

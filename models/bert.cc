@@ -342,7 +342,7 @@ std::vector<formats::KeyRule> BertKeys() {
 
 std::vector<Setting> OwnSettings() {
   using Type = Setting::Type;
-  using Beside = Setting::BesideWeights;
+  using Loaded = Setting::WithLoadedWeights;
   std::vector<Setting> rows = EncoderSettings(1e-12);
   rows.push_back(GrowingVocabulary());
   rows.push_back(LanguageSetting("sequence"));
@@ -353,13 +353,13 @@ std::vector<Setting> OwnSettings() {
                          "one text follows the other (`pretraining`); or to tell classes apart.",
                   .default_value = std::string("masked_lm"),
                   .choices = {"masked_lm", "pretraining", "classification"},
-                  .concurrent_weights = Beside::kYes});
+                  .with_loaded_weights = Loaded::kYes});
   rows.push_back(
       {.name = "padded",
        .type = Type::kBool,
        .doc = "Texts may be shorter than `sequence`: attention leaves their padding out.",
        .derived = "true but for `masked_lm`",
-       .concurrent_weights = Beside::kYes});
+       .with_loaded_weights = Loaded::kYes});
   for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
   rows.push_back({.name = "classifier_dropout",
                   .type = Type::kFloat,
@@ -368,7 +368,7 @@ std::vector<Setting> OwnSettings() {
                   .min = 0,
                   .max = 1,
                   .below_max = true,
-                  .concurrent_weights = Beside::kYes});
+                  .with_loaded_weights = Loaded::kYes});
   return rows;
 }
 

@@ -149,7 +149,7 @@ std::vector<Setting> ClassifierSettings() {
            .derived = "as many as the data have; 1 for `problem_type: regression`",
            .min = 1,
            .max = 1e7,
-           .concurrent_weights = Setting::BesideWeights::kYes},
+           .with_loaded_weights = Setting::WithLoadedWeights::kYes},
           {.name = "problem_type",
            .type = Setting::Type::kChoice,
            .doc = "What the classifier says, as in transformers: one class of each sample, by "
@@ -157,7 +157,7 @@ std::vector<Setting> ClassifierSettings() {
                   "number, by squared error.",
            .derived = "`regression` where `classes` is 1, otherwise `single_label_classification`",
            .choices = {kProblems.begin(), kProblems.end()},
-           .concurrent_weights = Setting::BesideWeights::kYes},
+           .with_loaded_weights = Setting::WithLoadedWeights::kYes},
           {.name = "label_smoothing",
            .type = Setting::Type::kFloat,
            .doc = "Share of a label's weight that all classes get alike.",
@@ -165,7 +165,7 @@ std::vector<Setting> ClassifierSettings() {
            .min = 0,
            .max = 1,
            .below_max = true,
-           .concurrent_weights = Setting::BesideWeights::kYes}};
+           .with_loaded_weights = Setting::WithLoadedWeights::kYes}};
 }
 
 void CompleteClassifier(Settings& s) {
@@ -228,7 +228,7 @@ Setting MixedLabelsSetting() {
               "them.",
           .default_value = false,
           .derived = "true where `data.mixup` or `data.cutmix` mixes images",
-          .concurrent_weights = Setting::BesideWeights::kYes};
+          .with_loaded_weights = Setting::WithLoadedWeights::kYes};
 }
 
 void ReadClassifier(const formats::JsonObject& config, Settings& settings) {

@@ -74,7 +74,7 @@ std::unique_ptr<Model> ReadSettings(const Family& family, const JsonObject& conf
     }
     if (!settings.IsGiven(setting.name)) {
       settings.Set(setting.name, value);
-    } else if (setting.concurrent_weights == Setting::BesideWeights::kNo &&
+    } else if (setting.with_loaded_weights == Setting::WithLoadedWeights::kNo &&
                settings.Get(setting.name) != value) {
       throw SettingError(setting.name,
                          fmt::format("is another than that of the folder's model, of family {}; "

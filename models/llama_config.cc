@@ -23,7 +23,7 @@ namespace {
 // family a run file need not know.
 Setting DropoutOfCheckpoints() {
   Setting dropout = LanguageSetting("dropout");
-  dropout.concurrent_weights = Setting::BesideWeights::kOnlyThere;
+  dropout.with_loaded_weights = Setting::WithLoadedWeights::kOnly;
   return dropout;
 }
 Setting AttentionDropout() {

@@ -267,14 +267,14 @@ std::vector<Setting> OwnSettings() {
               "running ones, which then stay as they are (docs/batch_norm.md).",
        .default_value = std::string("batch"),
        .choices = {"batch", "frozen"},
-       .concurrent_weights = Setting::BesideWeights::kYes},
+       .with_loaded_weights = Setting::WithLoadedWeights::kYes},
       {.name = "norm_samples",
        .doc = "Samples that a batch norm normalizes together, whatever the micro-batch, which is a "
               "multiple of it; 0: the whole micro-batch.",
        .default_value = int64_t{0},
        .min = 0,
        .max = 1e6,
-       .concurrent_weights = Setting::BesideWeights::kYes},
+       .with_loaded_weights = Setting::WithLoadedWeights::kYes},
       {.name = "shortcut",
        .type = Setting::Type::kChoice,
        .doc = "Shortcuts where the shape changes: `B` projects; `A` and `A_centered`, for 6n + 2 "

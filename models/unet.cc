@@ -75,14 +75,14 @@ std::vector<Setting> SegmentationSettings() {
                    .default_value = 1.0,
                    .min = 0,
                    .max = 1e6,
-                   .concurrent_weights = Setting::BesideWeights::kYes};
+                   .with_loaded_weights = Setting::WithLoadedWeights::kYes};
   };
   const auto choice = [](const std::string& name, const std::string& doc, bool value) {
     return Setting{.name = name,
                    .type = Setting::Type::kBool,
                    .doc = doc,
                    .default_value = value,
-                   .concurrent_weights = Setting::BesideWeights::kYes};
+                   .with_loaded_weights = Setting::WithLoadedWeights::kYes};
   };
   return {{.name = "classes",
            .doc = "Classes that are told apart; class 0 is the background.",
@@ -90,7 +90,7 @@ std::vector<Setting> SegmentationSettings() {
            .required = "give the number of classes, with the background",
            .min = 1,
            .max = 1e7,
-           .concurrent_weights = Setting::BesideWeights::kYes},
+           .with_loaded_weights = Setting::WithLoadedWeights::kYes},
           weight("dice_weight", "Weight of the Dice loss, as MONAI's `lambda_dice`."),
           weight("cross_entropy_weight", "Weight of the cross-entropy, as MONAI's `lambda_ce`."),
           choice("dice_background", "Whether the Dice loss counts the background.", true),
@@ -281,7 +281,7 @@ Setting Side(const std::string& name, const std::string& doc) {
           .required = "give the size of what the model sees, in pixels",
           .min = 1,
           .max = 1e5,
-          .concurrent_weights = Setting::BesideWeights::kYes};
+          .with_loaded_weights = Setting::WithLoadedWeights::kYes};
 }
 
 std::vector<Setting> OwnSettings() {
@@ -291,7 +291,7 @@ std::vector<Setting> OwnSettings() {
        .default_value = int64_t{0},
        .min = 0,
        .max = 1e5,
-       .concurrent_weights = Setting::BesideWeights::kYes},
+       .with_loaded_weights = Setting::WithLoadedWeights::kYes},
       Side("image_height", "Height of the images or volumes that the model sees, in pixels."),
       Side("image_width", "Their width."),
       {.name = "channels",

@@ -119,7 +119,7 @@ Setting DropPathSetting() {
           .min = 0,
           .max = 1,
           .below_max = true,
-          .concurrent_weights = Setting::BesideWeights::kYes};
+          .with_loaded_weights = Setting::WithLoadedWeights::kYes};
 }
 
 std::vector<Setting> ImageSettings() {
@@ -128,7 +128,7 @@ std::vector<Setting> ImageSettings() {
            .required = "give the images' height and width",
            .min = 1,
            .max = 1e5,
-           .concurrent_weights = Setting::BesideWeights::kYes},
+           .with_loaded_weights = Setting::WithLoadedWeights::kYes},
           {.name = "channels",
            .doc = "Channels of the images.",
            .default_value = int64_t{3},

@@ -249,7 +249,7 @@ std::string Resolved(const config::RunConfig& config, const Keep& keep) {
 
 // The number of ranks that the configuration runs on.
 int64_t RanksOf(const Study& study, const config::RunConfig& config) {
-  const int64_t others = config::RanksBesideData(config);
+  const int64_t others = config::NonDataRanks(config);
   if (config.parallel.data) return *config.parallel.data * others;
   return study.launch.ranks.value_or(others);
 }

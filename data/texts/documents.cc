@@ -213,7 +213,7 @@ DocumentSplit SplitByCount(std::shared_ptr<const DocumentIndex> index, double ev
           .bytes = index->bytes()};
 }
 
-std::string DelimiterBehind(std::string_view text, std::string_view delimiter) {
+std::string DelimiterAfter(std::string_view text, std::string_view delimiter) {
   const bool ended = !text.empty() && text.back() == '\n';
   return fmt::format("{}{}\n", ended ? "" : "\n", delimiter);
 }

@@ -129,7 +129,7 @@ bool ForEachDocument(const MappedFile& text, std::string_view delimiter,
                      FunctionRef<void(std::string_view document)> visit);
 
 // What follows a document's text for the delimiter to be on a line of its own.
-std::string DelimiterBehind(std::string_view text, std::string_view delimiter);
+std::string DelimiterAfter(std::string_view text, std::string_view delimiter);
 
 // The files that match the shell patterns, sorted by name; a file with several names (links) is
 // listed once. A path that exists is that path, whatever it holds of a pattern's letters. Leaves

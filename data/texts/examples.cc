@@ -151,7 +151,7 @@ void EncodeWithEnd(const std::string& text, const Tokenizer& tokenizer,
     tokenizer.Encode(text, ids, place);
     ids->push_back(*end);
   } else {
-    tokenizer.Encode(text + (delimiter.empty() ? "\n" : DelimiterBehind(text, delimiter)), ids,
+    tokenizer.Encode(text + (delimiter.empty() ? "\n" : DelimiterAfter(text, delimiter)), ids,
                      place);
   }
 }
@@ -195,7 +195,7 @@ void EncodeCompletion(const ReadExample& example, int64_t text_bytes, const Toke
   for (size_t i = 0; i < example.pieces.size(); ++i) {
     const bool last = i + 1 == example.pieces.size();
     std::string text = example.pieces[i].text;
-    if (last && !end) text += delimiter.empty() ? "\n" : DelimiterBehind(text, delimiter);
+    if (last && !end) text += delimiter.empty() ? "\n" : DelimiterAfter(text, delimiter);
     ids.clear();
     tokenizer.Encode(text, &ids, place);
     if (last && end) ids.push_back(*end);

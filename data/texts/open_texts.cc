@@ -38,7 +38,7 @@ void EncodeDocuments(const DocumentList& documents, const Tokenizer& tokenizer,
   for (int64_t i = 0; i < documents.size(); ++i) {
     const Document document = documents[i];
     std::string_view rest = document.text;
-    const std::string behind = end.delimiter.empty() ? "" : DelimiterBehind(rest, end.delimiter);
+    const std::string behind = end.delimiter.empty() ? "" : DelimiterAfter(rest, end.delimiter);
     Tokenizer::Place place = Tokenizer::Place::kStart;
     // The piece grows where the tokenizer finds no place to end it.
     size_t piece = kPiece;

@@ -105,8 +105,7 @@ class CudaDevice : public Device {
     // Gathers that overlap with kernels use copy engines, since later layers wait for the gathered
     // parameters.
     auto made = MakeCudaCommunicator(
-        ranks,
-        {.max_channels = channels, .copy_engines = axis.gathers_beside_work, .name = axis.name});
+        ranks, {.max_channels = channels, .copy_engines = axis.gathers_overlap, .name = axis.name});
     Connect(*made, axis, streams_.compute.get());
     communicator_bytes_ += ProcessBytes() - before;
     // Arenas of different stages differ in size, and cannot be registered together.

@@ -103,11 +103,11 @@ Key KeyOf(const std::string& section, const std::string& name) {
   for (const Owner& owner : Owners(section)) {
     const auto setting = std::ranges::find(owner.settings, name, &Setting::name);
     if (setting == owner.settings.end()) continue;
-    const bool only_beside = setting->concurrent_weights == Setting::BesideWeights::kOnlyThere;
-    if (setting->concurrent_weights != Setting::BesideWeights::kNo) {
-      key.concurrent_weights = Setting::BesideWeights::kYes;
+    const bool only_loaded = setting->with_loaded_weights == Setting::WithLoadedWeights::kOnly;
+    if (setting->with_loaded_weights != Setting::WithLoadedWeights::kNo) {
+      key.with_loaded_weights = Setting::WithLoadedWeights::kYes;
     }
-    if (only_beside) continue;
+    if (only_loaded) continue;
     key.owners.push_back(owner.name);
     key.type = TypeOf(*setting);
     key.choices = setting->choices;

@@ -9,7 +9,7 @@
 namespace plimsoll::config {
 
 // The number of ranks along all axes except data, for each data rank.
-int64_t RanksBesideData(const RunConfig& config);
+int64_t NonDataRanks(const RunConfig& config);
 
 // parallel.data; auto takes the started ranks that the other axes leave, or one until the mesh is
 // known.

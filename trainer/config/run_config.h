@@ -156,7 +156,7 @@ struct WeightDecayGroup {
   bool operator==(const WeightDecayGroup&) const = default;
 };
 
-// With init_from, only the keys that Setting::concurrent_weights allows may be set as well: the
+// With init_from, only the keys that Setting::with_loaded_weights allows may be set as well: the
 // others come from the folder's config.json.
 struct ModelConfig {
   std::string init_from;            // Hugging Face folder; empty: initialise at random

@@ -135,7 +135,7 @@ bool Key::Applies(const RunConfig& config) const {
     if (!owners.empty()) {
       // Whose settings these are is known once the folder has been read.
       const bool known = config.model.followed_init_from;
-      return concurrent_weights == Setting::BesideWeights::kYes &&
+      return with_loaded_weights == Setting::WithLoadedWeights::kYes &&
              (!known || config.model.settings.Has(Name()));
     }
   } else if (!owners.empty()) {

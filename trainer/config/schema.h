@@ -32,7 +32,7 @@ struct Key {
   bool below_max = false;  // max itself is out of range
   // The families of models or sources of data that have the key; empty: the key has no owner.
   std::vector<std::string> owners;
-  Setting::BesideWeights concurrent_weights = Setting::BesideWeights::kNo;
+  Setting::WithLoadedWeights with_loaded_weights = Setting::WithLoadedWeights::kNo;
   // The key applies only where another key has one of these values.
   std::string when_key;
   std::vector<std::string> when_values;

@@ -154,7 +154,7 @@ Planned Load(const PlanCommand& command) {
   }
   const config::ParallelConfig& parallel = config.parallel;
   CheckMesh(config, command.started > 1 ? command.started
-                                        : parallel.data_ranks() * config::RanksBesideData(config));
+                                        : parallel.data_ranks() * config::NonDataRanks(config));
   if (FirstOpenLayout(config) == nullptr) ChooseChannels(config);
   return {std::move(config), rate};
 }
