@@ -22,8 +22,8 @@ import resource
 import signal
 import sys
 
-# Around what a template marks with {% generation %}, and in place of a turn's words. Noncharacters of Unicode, which
-# texts do not hold.
+# BEGIN and END surround the text that a template marks with {% generation %}; MARKER replaces the
+# words of a turn. All three are noncharacters of Unicode, which texts do not hold.
 BEGIN, END, MARKER = "\ufdd0", "\ufdd1", "\ufdd2"
 
 
@@ -50,7 +50,8 @@ def limit_processor(seconds):
 
 def now():
     """The time when the process began, so that all chats have one date. ValueError: what SOURCE_DATE_EPOCH says is none."""
-    fixed = os.environ.get("SOURCE_DATE_EPOCH")  # https://reproducible-builds.org/specs/source-date-epoch
+    # https://reproducible-builds.org/specs/source-date-epoch
+    fixed = os.environ.get("SOURCE_DATE_EPOCH")
     if not fixed:
         return datetime.datetime.now()
     try:
@@ -141,7 +142,7 @@ class Renderer:
                 spans.append((begin, at))
             else:
                 at += len(part)
-        # Turns of the prompt are the first ones.
+        # The prompt's turns come first; they carry no loss.
         return spans[self.render_marked(messages[:prompt]).count(BEGIN) if prompt else 0:]
 
     def render_marked(self, messages):
