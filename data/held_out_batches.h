@@ -25,7 +25,7 @@ class HeldOutBatches {
 
   int64_t count() const { return count_; }  // the number of batches, equal on every rank
   void Fill(int64_t index, std::span<const graph::Slot> slots) const;
-  // the first sample of this rank's batch
+  // The first sample of this rank's batch.
   int64_t First(int64_t index) const { return draws_.First(index, 0); }
   // Totals over all batches and ranks.
   int64_t CountTargets(std::string_view objective = "") const;

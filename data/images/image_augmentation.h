@@ -23,7 +23,7 @@ namespace plimsoll::data {
 // then resized to the model's input size.
 struct ResizedCrop {
   std::array<double, 2> scale = {0.08, 1};  // range of the box's share of the image's area
-  // range of width / height, drawn uniformly in its logarithm
+  // Range of width / height, drawn uniformly in its logarithm.
   std::array<double, 2> ratio = {3.0 / 4, 4.0 / 3};
 
   // Draws a box within the image. If ten tries fail, returns the largest centred box whose ratio is

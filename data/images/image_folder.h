@@ -16,7 +16,7 @@ struct ImageFile {
 };
 
 struct ImageFolder {
-  // sorted names; empty for listed images whose label is a number
+  // Sorted names; empty for listed images whose label is a number.
   std::vector<std::string> classes;
   std::vector<ImageFile> train;     // sorted by class, then by path
   std::vector<ImageFile> held_out;  // shuffled, since an evaluation may read only the first ones

@@ -15,7 +15,7 @@ namespace plimsoll::data {
 
 // The size to which pictures are resized before their middle is cut out.
 struct Resizing {
-  // length of the shorter side, with the aspect ratio kept; 0: both sides are given
+  // Length of the shorter side, with the aspect ratio kept; 0: both sides are given.
   int64_t shorter_side = 0;
   int64_t height = 0, width = 0;  // both sides, if `shorter_side` is 0
 

@@ -541,7 +541,7 @@ std::optional<int64_t> CountImageClasses(const Settings& settings, LabelKind kin
   const std::string& folder = settings.Text("folder");
   return OfFolder([&]() -> std::optional<int64_t> {
     if (HasImageFiles(folder)) return kStoredClasses;
-    // throws an error that names what is missing
+    // Throws an error that names what is missing.
     if (!HoldsPictures(folder)) return ReadImageFiles(folder).classes;
     const bool one_each = kind == LabelKind::kClass;
     if (one_each ? HasListedLabels(folder) : HasListedImages(folder)) {
