@@ -27,7 +27,7 @@ constexpr int64_t kRowsAtOnce = 8;
 // Memory of libjpeg in addition to a progressive file's coefficients.
 constexpr int64_t kSpareMemory = 4 << 20;
 
-// Libjpeg reports an error by calling a function that must not return, so errors end in a longjmp.
+// libjpeg reports an error by calling a function that must not return, so errors end in a longjmp.
 struct ErrorManager {
   jpeg_error_mgr base;  // must be the first member: libjpeg only knows this part
   std::jmp_buf jump;
@@ -184,7 +184,7 @@ class JpegReader {
     auto count = static_cast<JDIMENSION>(std::min(columns, box.left + box.width + margin) - left);
     if (bottom < rows && jpeg_has_multiple_scans(&codec_) == FALSE) RequireEnd();
     Require([&] {
-      // Libjpeg moves the first column to the left, to the beginning of a block.
+      // libjpeg moves the first column to the left, to the beginning of a block.
       if (count < columns) jpeg_crop_scanline(&codec_, &first, &count);
       if (box.top > 0) jpeg_skip_scanlines(&codec_, static_cast<JDIMENSION>(box.top));
     });

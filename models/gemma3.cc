@@ -94,7 +94,7 @@ void ReadGemma3Rope(const JsonObject& config, ModelSpec& spec) {
       OneTheta(config, "rope_local_base_freq", sliding, sliding_theta, kLocalTheta);
 }
 
-// Transformers reads layer_types since version 4.53; before, it read sliding_window_pattern.
+// transformers reads layer_types since version 4.53; before, it read sliding_window_pattern.
 void ReadWindows(const JsonObject& config, ModelSpec& spec) {
   const int64_t pattern = SizeIn(config, "sliding_window_pattern", kWindowPattern);
   spec.windowed = WindowedLayers(spec.layers, pattern);
@@ -120,7 +120,7 @@ ModelSpec ReadGemma3(const JsonObject& config) {
 void WriteGemma3(const ModelSpec& spec, nlohmann::ordered_json& config) {
   WriteGemmaConfig(spec, "Gemma3ForCausalLM", config);
   config["rope_local_base_freq"] = *spec.rope_local_base_freq;
-  // Transformers merges this object into {"rope_type": "default"}, so it would ignore "type".
+  // transformers merges this object into {"rope_type": "default"}, so it would ignore "type".
   nlohmann::ordered_json& scaling = config["rope_scaling"];
   if (scaling.contains("type")) {
     scaling["rope_type"] = scaling["type"];

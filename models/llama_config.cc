@@ -73,7 +73,7 @@ ModelSpec ReadLlamaConfig(const JsonObject& config, const char* family,
   spec.layers = SizeIn(config, "num_hidden_layers");
   spec.width = SizeIn(config, "hidden_size");
   spec.heads = SizeIn(config, "num_attention_heads");
-  // Null means as many key-value heads as query heads, even in families where a missing key means
+  // null means as many key-value heads as query heads, even in families where a missing key means
   // another number.
   const bool absent = !config.json().contains("num_key_value_heads");
   spec.kv_heads = SizeIn(config, "num_key_value_heads",

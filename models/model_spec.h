@@ -54,7 +54,7 @@ struct ModelSpec {
   int64_t ffn_width = 0;     // F, the inner width of the feed-forward network
   int64_t vocab = 0;         // V
   int64_t max_sequence = 0;  // P. gpt2: rows of the position table; others: longest sequence
-  // Llama, qwen2, qwen3, mistral, phi3: attention probabilities only, as in their reference
+  // llama, qwen2, qwen3, mistral, phi3: attention probabilities only, as in their reference
   // implementations; the other rates are equal.
   DropoutRates dropout;
   bool tied = false;  // the head's weight is the token embedding
@@ -65,7 +65,7 @@ struct ModelSpec {
   double rope_theta = 10000.0;              // all but gpt2
   std::optional<RopeScaling> rope_scaling;  // all but gpt2; phi3: nullopt or kLongrope
   int64_t rotary_width = 0;                 // phi3: the elements of a head that rotate; 0: all
-  // Mistral, phi3, gemma2, gemma3_text: the sliding window, in keys, including the query's own.
+  // mistral, phi3, gemma2, gemma3_text: the sliding window, in keys, including the query's own.
   // nullopt: full attention.
   std::optional<int64_t> window;
   // gemma2, gemma3_text: for each layer, whether it has the sliding window; other layers have full

@@ -148,7 +148,7 @@ class RopeReader {
     };
     positive("beta_fast", scaling.beta_fast);
     positive("beta_slow", scaling.beta_slow);
-    // Null means false, as in transformers.
+    // null means false, as in transformers.
     scaling.truncate = rope.GetBool("truncate", !rope.json().contains("truncate"));
     double mscale = 0, all = 0;
     if (positive("mscale", mscale) != positive("mscale_all_dim", all)) {
