@@ -42,7 +42,7 @@ struct GivenLabel {
 // kind.
 GivenLabel ParseLabel(const formats::JsonObject& line, const std::string& where, LabelKind kind);
 
-// A label as the model reads it.
+// A label in the form that the model reads.
 struct SampleLabel {
   static constexpr int32_t kNone = -1;  // number of rows that carry no loss
 

@@ -103,7 +103,7 @@ struct ModelSizes {
   graph::Shape images = {};  // shape of the input "images" for one sample; rank 0: no such input
 };
 
-// An input that a source can fill.
+// An input of a model that a source can fill.
 struct FilledInput {
   std::string name;
   std::vector<int> ranks = {};  // possible ranks of its shape; empty: any

@@ -60,7 +60,7 @@ void Gunzip(Bytes bytes, const std::string& name, Write write) {
   if (inflateInit2(&stream, kWindowBits + kGzipHeader) != Z_OK) throw std::bad_alloc();
   const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, inflateEnd);
   while (true) {
-    // zlib counts in 32 bits.
+    // zlib counts bytes in 32 bits, so longer input is passed in pieces.
     const auto given =
         static_cast<uInt>(std::min<size_t>(bytes.size(), std::numeric_limits<uInt>::max()));
     stream.next_in = const_cast<Bytef*>(bytes.data());
@@ -222,7 +222,7 @@ void CompressGzip(Bytes bytes, FunctionRef<void(Bytes)> write) {
   const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, deflateEnd);
   int status = Z_OK;
   while (status != Z_STREAM_END) {
-    // zlib counts in 32 bits.
+    // zlib counts bytes in 32 bits, so longer input is passed in pieces.
     const auto given =
         static_cast<uInt>(std::min<size_t>(bytes.size(), std::numeric_limits<uInt>::max()));
     stream.next_in = const_cast<Bytef*>(bytes.data());

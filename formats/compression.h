@@ -16,7 +16,7 @@ namespace plimsoll::formats {
 enum class Compression { kNone, kGzip, kXz, kZstd };
 
 Compression CompressionOf(std::span<const uint8_t> bytes);
-// The compression according to the end of a file's name: .gz, .xz, .zst.
+// The compression that a file's extension names: .gz, .xz, .zst.
 Compression CompressionByName(std::string_view path);
 // `path` without the extension of a compression.
 std::string_view WithoutCompression(std::string_view path);

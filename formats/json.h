@@ -57,7 +57,7 @@ class JsonObject {
 
   // The place of a key in messages: "config.json: rope_scaling.factor".
   std::string PlaceOf(const std::string& key) const;
-  // Throws a UserError about `key`, in the form of the messages above.
+  // Throws a UserError that begins with PlaceOf(key).
   [[noreturn]] void Fail(const std::string& key, const std::string& reason) const;
 
   const nlohmann::json& json() const { return *value_; }

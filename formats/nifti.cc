@@ -21,7 +21,7 @@ using Bytes = std::span<const uint8_t>;
 
 constexpr int64_t kMostSide = 32767;  // limit of the int16 field `dim`
 
-// Calls visit.operator()<T>() with the C++ type.
+// Calls visit.operator()<T>() with the C++ type T of the values.
 template <typename Visit>
 void Dispatch(NiftiType type, Visit&& visit) {
   switch (type) {

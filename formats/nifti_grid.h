@@ -31,7 +31,7 @@ struct NiftiForms {
 
 // The size of a file's voxel grid and the voxels' positions.
 struct NiftiGrid {
-  std::array<int64_t, 3> size = {};  // along x, y, z
+  std::array<int64_t, 3> size = {};  // voxels along x, y, z
   int64_t channels = 1;              // the number of channels or points in time
   Affine affine = {};
   // The header fields of the file that the grid was read from.

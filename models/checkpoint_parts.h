@@ -74,7 +74,7 @@ class OpenCheckpoint {
   void ReadStored(const Part& part, float* to) const;
   // Reads a parameter of misfitting.fitted, which consists of this part only.
   void ReadFitted(const Part& part, float* to) const;
-  // The parameters of misfitting.fresh, in the model's order.
+  // Returns the parameters of misfitting.fresh, in the model's order.
   std::vector<ParameterInfo> Fresh() const;
 
   const Model& model;

@@ -55,7 +55,7 @@ class Dcgan final : public Model {
   // A batch norm couples the samples of a batch.
   SampleCoupling sample_coupling() const override { return SampleCoupling::WholeMicroBatch(); }
 
-  // The generator learns from the images that the discriminator has just judged.
+  // The generator's objective reuses the data of the discriminator, which is updated first.
   std::vector<Objective> objectives() const override {
     return {{.name = kDiscriminator,
              .parameters = {"discriminator.*"},

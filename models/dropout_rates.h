@@ -18,10 +18,10 @@ struct DropoutRates {
   bool any() const { return attention > 0 || hidden > 0 || embedding > 0 || classifier > 0; }
   bool operator==(const DropoutRates&) const = default;
 
-  double attention;   // of attention probabilities
-  double hidden;      // of the branches' results, before they are added to the residual stream
-  double embedding;   // of the first block's input
-  double classifier;  // of the input of a classifier's last layer
+  double attention;  // rate for attention probabilities
+  double hidden;     // rate for the branches' results, before they are added to the residual stream
+  double embedding;  // rate for the first block's input
+  double classifier;  // rate for the input of a classifier's last layer
 };
 
 // Reads the rates from complete settings. If a family lacks a setting, its rate equals another one:

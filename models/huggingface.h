@@ -53,7 +53,7 @@ class WeightReader {
   ~WeightReader();
   // Returns false for a parameter that must be newly initialised.
   bool Has(const ParameterInfo& parameter) const;
-  // Writes parameter.shape.elements() floats to `to`.
+  // Writes the parameter to `to`: parameter.shape.elements() floats.
   void Read(const ParameterInfo& parameter, float* to) const;
 
  private:

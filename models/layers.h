@@ -41,7 +41,8 @@ graph::Value SpectralNorm(Layers& g, std::string_view name, graph::Value weight)
 // The embedding table NAME.weight, [rows,width], of tokens or positions.
 graph::Value EmbeddingTable(Layers& g, std::string_view name, int64_t rows, int64_t width,
                             double init_std);
-// tokens i32[B,T] → [B,T,D]: table[token] (+ position[t], or position[positions[b,t]]).
+// Looks tokens i32[B,T] up, which gives [B,T,D]: table[token] (+ position[t], or
+// position[positions[b,t]]).
 graph::Value Embedding(Layers& g, std::string_view name, graph::Value tokens, graph::Value table,
                        graph::Value position = graph::kNoTensor,
                        graph::Value positions = graph::kNoTensor);

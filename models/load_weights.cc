@@ -28,7 +28,7 @@ using graph::TypedElements;
 
 // A gap of unwanted bytes up to this size costs less to read than another system call.
 constexpr int64_t kSmallGap = int64_t{128} << 10;
-// How many pieces ahead the system is told what will be read.
+// How many pieces in advance the system is asked to start reading.
 constexpr size_t kAhead = 8;
 
 // A range of a parameter's elements, and where they are stored.

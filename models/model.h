@@ -37,7 +37,7 @@ enum class ProblemType {
   kRegression,   // a number, the only logit
 };
 
-// A loss of a model, and the parameters that it trains.
+// A training objective: a loss of the model, and the parameters that it trains.
 struct Objective {
   // Prefix of its tensors' names ("critic.loss"); empty if it is the only objective.
   std::string name = "";
@@ -183,29 +183,29 @@ class Model {
   // The objectives that a step trains, in the order of their updates.
   virtual std::vector<Objective> objectives() const { return {{}}; }
 
-  // Appends the forward graph; with kLoss, up to the loss of that objective. The graph declares the
+  // Appends the forward graph; with kLoss, up to the loss of `objective`. The graph declares the
   // parameters that it reads (Role::kParameter) and its inputs (Role::kInput). Other code relies on
   // the meaning of these inputs:
   //   tokens        i32[B,T]
   //   targets       i32[B,T]  (kLoss) negative: ignored
-  //   token_weight  f32[]     (kLoss) 1 / number of targets in the whole batch that count; named
+  //   token_weight  f32[]     (kLoss) 1 / number of targets with loss in the global batch; named
   //                           NAME.token_weight for an objective that has a name
-  //   sample_weight f32[]     (kLoss) 1 / number of samples in the whole batch (in an evaluation,
+  //   sample_weight f32[]     (kLoss) 1 / number of samples in the global batch (in an evaluation,
   //                           in all its batches); named likewise
   //   positions     i32[B,T]  (kLoss, ModelSpec::documents_apart) of each token in its document: 0
   //                           for a document's first token, then 1, 2, …, as position_ids of
   //                           transformers; a row's padding is a document
   //   reference     f32[B,T]  (kLoss, ModelSpec::preference) at each document's first token its
   //                           reference log-probability (ops/loss/preference_loss.h); token_weight
-  //                           is then 1 / number of pairs in the whole batch
+  //                           is then 1 / number of pairs in the global batch
   //   last          i32[B]    (kLogits) the position whose logits are wanted
   //   rng           i32[2]    (training with dropout) seed, micro-step
   Outputs Build(graph::Builder& builder, Batch batch, Head head, bool training,
                 std::string_view objective = "") const;
 
-  // Empty: every rank holds all parameters.
+  // The model's sharding table. Empty: every rank holds all parameters.
   virtual std::vector<Sharding> sharding() const { return {}; }
-  // By default, parameters are stored under their own names.
+  // The names and layout of parameters in checkpoints. By default, parameters keep their own names.
   virtual CheckpointTable checkpoint_table() const;
   // What happens to a parameter when a checkpoint that training starts from has no tensor of the
   // right shape for it, because the run's settings ask for another shape.
@@ -236,9 +236,9 @@ class Model {
 
   // The dropout probabilities of the forward pass.
   virtual DropoutRates dropout() const { return {}; }
-  // nullopt: the model does not learn preferences.
+  // Options of the preference loss. nullopt: the model does not learn preferences.
   virtual std::optional<ops::PreferenceOptions> preference() const { return std::nullopt; }
-  // nullopt: the model is not a decoder.
+  // Sizes of a decoder. nullopt: the model is not a decoder.
   virtual std::optional<TextSizes> text_sizes() const { return std::nullopt; }
   // Throws a UserError when the model cannot read such a batch.
   virtual void CheckBatch(const Batch& /*batch*/) const {}
@@ -247,7 +247,7 @@ class Model {
   // Exclusive upper bounds of integer inputs, by input ("labels"). Negative inputs are targets that
   // do not count.
   virtual std::map<std::string, int64_t> input_bounds() const { return {}; }
-  // nullopt: the model does not classify samples.
+  // What the logits mean. nullopt: the model does not classify samples.
   virtual std::optional<ProblemType> problem_type() const { return std::nullopt; }
   // The number of classes, of samples or of their pixels; 0: the model has no classes.
   virtual int64_t classes() const { return 0; }

@@ -32,9 +32,9 @@ struct RopeScaling {
   int64_t original_sequence = 8192;
   double attention_factor = 1.0;          // kYarn, kLongrope: factor of cosines and sines
   double beta_fast = 32.0;                // kYarn
-  double beta_slow = 1.0;                 // kYarn: the ramp begins and ends at integer pair numbers
-  bool truncate = true;                   // kYarn: the ramp begins and ends at whole pairs
-  std::vector<double> short_factor = {};  // kLongrope: one for each pair
+  double beta_slow = 1.0;                 // kYarn
+  bool truncate = true;                   // kYarn: the ramp begins and ends at integer pair numbers
+  std::vector<double> short_factor = {};  // kLongrope: a factor for each pair
   std::vector<double> long_factor = {};
 
   static RopeScaling Linear(double factor) { return {.type = Type::kLinear, .factor = factor}; }
@@ -78,7 +78,7 @@ struct ModelSpec {
   int64_t query_pre_attn_scalar = 0;
   // Soft caps: a score s becomes cap · tanh(s / cap); 0: no soft cap. gemma2: of attention scores.
   double attn_logit_softcapping = 0;
-  double final_logit_softcapping = 0;             // gemma2, gemma3_text: of the logits
+  double final_logit_softcapping = 0;             // gemma2, gemma3_text: soft cap of the logits
   Activation activation = Activation::kGeluTanh;  // gpt2
   double init_std = 0.02;
 

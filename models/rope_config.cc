@@ -53,12 +53,12 @@ struct Rope {
   }
 };
 
-// transformers' default for yarn, of Peng et al. 2023, equation 22.
+// transformers' default attention factor for yarn: Peng et al. 2023, equation 22.
 double YarnMagnitude(double factor, double scale = 1) {
   return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
 }
 
-// transformers' default for longrope, of Ding et al. 2024.
+// transformers' default attention factor for longrope: Ding et al. 2024.
 double LongropeMagnitude(double factor, int64_t original) {
   return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original));
 }
@@ -194,7 +194,7 @@ class RopeReader {
     return original;
   }
 
-  // Refuses members that are not `of_type`, nor of all types.
+  // Refuses keys that are neither in `of_type` nor valid for all types.
   static void Check(const JsonObject& rope, const std::vector<KeyRule>& of_type) {
     formats::CheckKeys(
         rope,
@@ -206,7 +206,8 @@ class RopeReader {
   RopeForm form_;
 };
 
-// int(head_width · partial), as in transformers; 0: all.
+// The number of elements that rotate in each head, int(head_width · partial) as in transformers;
+// 0: all.
 int64_t RotaryWidthOf(const JsonObject& config, int64_t head_width, double partial) {
   const auto width = static_cast<int64_t>(static_cast<double>(head_width) * partial);
   if (width == head_width) return 0;
@@ -238,7 +239,7 @@ RopeScaling RopeScaling::Yarn(double factor, int64_t original_sequence) {
           .attention_factor = YarnMagnitude(factor)};
 }
 
-// All keys that give the same value must agree on it.
+// A file may give a value under several keys, which must agree.
 void ReadRope(const JsonObject& config, ModelSpec& spec, RopeForm form) {
   constexpr double kDefaultTheta = 10000.0;
   const RopeReader reader(config, spec, form);

@@ -12,7 +12,7 @@
 
 namespace plimsoll::models {
 
-// How a family's class of transformers reads these keys.
+// How a family's class in transformers reads the keys of the rotary embedding.
 enum class RopeForm {
   kLlama,  // rotates complete heads
   // May rotate a part of each head (partial_rotary_factor). The only scaling is longrope, which

@@ -25,8 +25,8 @@ class SplitParameter {
   SplitParameter(Sharding sharding, const graph::Shape& shape, int64_t ranks);
 
   Sharding::Split split() const { return sharding_.split; }
-  const graph::Shape& shape() const { return shape_; }  // of the unsharded parameter
-  graph::Shape LocalShape() const;                      // of a rank's part
+  const graph::Shape& shape() const { return shape_; }  // shape of the unsharded parameter
+  graph::Shape LocalShape() const;                      // shape of a rank's part
 
   // The stripes of the unsharded parameter that, one after the other, are the rank's part.
   std::vector<Stripe> Stripes(int64_t rank) const;

@@ -1,5 +1,5 @@
-// Renders chats with their template: in a child process, by Python's jinja2, in a sandbox set up as
-// transformers sets it up (render_chats.py). The text is that of transformers' apply_chat_template.
+// Renders chats with a chat template: in a child process, with Python's jinja2, in the same sandbox
+// as transformers (render_chats.py). The text is that of transformers' apply_chat_template.
 #pragma once
 
 #include <sys/types.h>

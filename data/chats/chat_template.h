@@ -1,4 +1,4 @@
-// The chat template of a tokenizer: the Jinja text that says how a chat is written.
+// The chat template of a tokenizer: a Jinja template that turns a list of messages into text.
 #pragma once
 
 #include <optional>

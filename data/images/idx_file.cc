@@ -96,7 +96,7 @@ class IdxReader {
   // Reserves memory for the values, if the file can hold as many as its header announces.
   void ReadHeader() {
     CheckMagic();
-    unsigned __int128 announced = 1;  // at most 2^96
+    unsigned __int128 announced = 1;  // product of the dimensions, at most 2^96
     for (int d = 0; d < dimensions_; ++d) {
       const uint32_t length = BigEndian(header_.data() + 4 * (1 + d));
       read_.shape.push_back(length);

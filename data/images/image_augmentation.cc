@@ -18,8 +18,8 @@ struct Hsv {
   uint8_t hue = 0, saturation = 0, value = 0;
 };
 
-// Pillow's rgb2hsv, with the same types: float, and double where Pillow has constants of type
-// double.
+// Converts a pixel to HSV, as Pillow's rgb2hsv does, with the same types: float, and double where
+// Pillow has constants of type double.
 Hsv HsvOf(const uint8_t* pixel) {
   const uint8_t red = pixel[0], green = pixel[1], blue = pixel[2];
   const uint8_t most = std::max({red, green, blue}), least = std::min({red, green, blue});
@@ -39,7 +39,7 @@ Hsv HsvOf(const uint8_t* pixel) {
   return {static_cast<uint8_t>(hue * 255.0), static_cast<uint8_t>(saturation * 255.0), most};
 }
 
-// Pillow's hsv2rgb.
+// Converts a pixel from HSV to RGB, as Pillow's hsv2rgb does.
 void WriteRgb(const Hsv& from, uint8_t* pixel) {
   if (from.saturation == 0) {
     std::fill_n(pixel, 3, from.value);

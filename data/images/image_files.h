@@ -25,7 +25,7 @@ struct LabelledImages {
   };
 
   ImageSize size;
-  std::vector<File> files = {};  // in order
+  std::vector<File> files = {};  // in the order of their images
   std::vector<uint8_t> pixels;   // [N,H,W,C]
   std::vector<uint8_t> labels;   // [N], each below the number of classes
 

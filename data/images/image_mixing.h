@@ -34,7 +34,7 @@ struct ImageMixing {
   ImageMix Draw(const ImageSize& size, SampleRandom& random) const;
 };
 
-// Mixes `partner` into `own`, both [H,W,C].
+// Mixes the image `partner` into `own`, both [H,W,C].
 void MixImages(const ImageMix& mix, const ImageSize& size, std::span<float> own,
                std::span<const float> partner);
 

@@ -61,8 +61,8 @@ Affine RotationOf(double degrees) {
   return {.a = std::cos(angle), .b = -std::sin(angle), .d = std::sin(angle), .e = std::cos(angle)};
 }
 
-// factor · byte + (1 − factor) · other, in float32. Products are rounded before they are added:
-// this file is compiled without fused operations (BUILD).
+// Computes factor · byte + (1 − factor) · other in float32. Products are rounded before they are
+// added: this file is compiled without fused operations (BUILD).
 class Blend {
  public:
   explicit Blend(double factor)

@@ -53,11 +53,11 @@ class ImageSet {
   // Explains why the model's image input, whose shape differs from the canvas, cannot be filled,
   // and what to do.
   virtual std::string WhyNot(const graph::Slot& slot) const = 0;
-  // "60000 images of 28 × 28 × 1 in 10 classes".
+  // A summary such as "60000 images of 28 × 28 × 1 in 10 classes".
   virtual std::string Summary() const = 0;
   // Describes the preparation, in lines that each begin with two spaces.
   virtual std::string PreparationLines() const = 0;
-  // As Source::Unread.
+  // Implements Source::Unread.
   virtual std::string Unread() const { return ""; }
 };
 
@@ -158,17 +158,17 @@ struct NamedImages {
 // images or to the model.
 NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model);
 
-// SourceKind::follow.
+// Implements SourceKind::follow.
 std::vector<std::string> FollowPreparation(Settings& settings,
                                            const std::function<ImagePreparation()>& read);
 
-// SourceKind::follow_maker: derives a mean and a standard deviation of ½. Training, too, then uses
-// uncropped images, resized to the size of the images that the model makes.
+// Implements SourceKind::follow_maker: derives a mean and a standard deviation of ½. Training, too,
+// then uses uncropped images, resized to the size of the images that the model makes.
 std::vector<std::string> FollowMaker(Settings& settings, int64_t height, int64_t width);
 
 ImageMixing MixingFrom(const Settings& settings);
 
-// SourceKind::count_classes.
+// Implements SourceKind::count_classes.
 std::optional<int64_t> CountImageClasses(const Settings& settings, LabelKind kind);
 
 // True if some images are held out.

@@ -26,7 +26,7 @@ struct Line {
   bool stays() const { return begin == 0 && length == static_cast<double>(to); }
 };
 
-// The pixels [begin, end) of a line.
+// A range of pixels [begin, end) in a line.
 struct PixelRange {
   int64_t begin = 0, end = 0;
 };

@@ -21,7 +21,8 @@ namespace plimsoll::data {
 namespace {
 
 constexpr uint64_t kNoiseStream = 1, kPixelStream = 2;
-constexpr uint64_t kNoise = (uint64_t{1} << 20) + 7;  // not a multiple of any image's size
+constexpr uint64_t kNoise =
+    (uint64_t{1} << 20) + 7;  // length of the table; no multiple of an image size
 
 // A uniform number in [0, 1) with 53 random bits.
 double Uniform(uint64_t random) { return static_cast<double>(random >> 11) * 0x1p-53; }

@@ -73,7 +73,7 @@ const Kind* FindKind(std::string_view bytes) {
   return found == kKinds.end() ? nullptr : &*found;
 }
 
-// Counts over the sampled parts of a file.
+// Counts of bytes in the sampled parts of a file.
 struct Sample {
   int64_t bytes = 0;
   // Bytes that text never has: control characters except white space, \a, \b and ESC; DEL.

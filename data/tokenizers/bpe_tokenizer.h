@@ -139,7 +139,7 @@ std::string ReplaceAll(std::string_view text, std::string_view pattern, std::str
 // Replaces spaces by `replacement`. Also puts it before the text, unless the text already begins
 // with it.
 struct Metaspace {
-  enum class Prepend { kNever, kFirst, kAlways };  // kFirst: not after an added token
+  enum class Prepend { kNever, kFirst, kAlways };  // kFirst: except after an added token
   std::string replacement;
   Prepend prepend = Prepend::kAlways;
   bool split = true;  // whether each replacement begins a piece

@@ -31,7 +31,7 @@ AddedToken ReadAddedToken(const JsonField& token, bool normalizes);
 // is missing.
 std::string ContentOf(const JsonField& token, std::string_view otherwise);
 
-// The tokens of a vocabulary, to which a config adds.
+// The tokens of a vocabulary, and those that tokenizer_config.json adds to it.
 struct VocabularyTokens {
   // Finds a token in the vocabulary itself.
   std::function<std::optional<int64_t>(const std::string&)> find;

@@ -183,7 +183,7 @@ void CheckOptions(const DataOptions& options) {
   }
 }
 
-// Calls visit(files, key) for each list of files.
+// Calls visit(files, key) for each list of files in the options.
 void ForEachList(
     const DataOptions& options,
     FunctionRef<void(const std::vector<std::string>& files, const std::string& key)> visit) {

@@ -29,7 +29,7 @@ WindowCut CutSource(int64_t tokens, int64_t sequence) {
   WindowCut cut;
   cut.windows = whole < kWindowsToSpareOne ? whole : whole - 1;
   cut.max_offset = tokens - 1 - cut.windows * sequence;
-  // Larger offsets would only repeat the same cut without its first window.
+  // Larger offsets would give the same windows, except the first one.
   cut.max_offset = std::min(cut.max_offset, sequence - 1);
   return cut;
 }

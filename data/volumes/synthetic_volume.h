@@ -22,7 +22,7 @@ struct SyntheticVolumeOptions {
   int64_t classes = 2;  // including the background: 2 to kMostVolumeClasses
 };
 
-// "background", "ellipsoid 1", "box 1", "ellipsoid 2", …
+// The names "background", "ellipsoid 1", "box 1", "ellipsoid 2", …
 std::vector<std::string> SyntheticClassNames(int64_t classes);
 
 // Fills voxels [D,H,W,C] and labels [D,H,W], either of which may be empty, with volume `number` of

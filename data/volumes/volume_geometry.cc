@@ -50,7 +50,7 @@ Matrix NearestRotation(const formats::Affine& affine) {
 // The memory layout of RAS+ in a channel of the file: the offset of voxel (0, 0, 0), and the
 // distance of neighbours along x, y and z.
 struct Strides {
-  std::array<int64_t, 3> size = {};  // along x, y, z of RAS+
+  std::array<int64_t, 3> size = {};  // sides along x, y, z of RAS+
   int64_t first = 0;
   std::array<int64_t, 3> step = {};
 };

@@ -20,7 +20,7 @@ struct PatchShape {
   bool operator==(const PatchShape&) const = default;
 };
 
-// The inputs that a source of volumes fills.
+// The model inputs that a source of volumes fills.
 std::vector<FilledInput> VolumeInputs();
 
 // The patch in the shape of a model's input "images". Throws a UserError (data.source) when the
