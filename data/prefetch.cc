@@ -96,7 +96,7 @@ void Prefetcher::Work() {
   }
 }
 
-// Only one thread waits until the place is no longer read.
+// Opens a batch for filling. Only this thread waits until nothing reads the batch's place.
 void Prefetcher::Open(Batch& batch, std::unique_lock<std::mutex>& lock) {
   batch.state = State::kOpening;
   batch.first = first_of_(batch.number);
@@ -179,7 +179,8 @@ void Prefetcher::Forget() {
   ForgetAll(lock);
 }
 
-// Places that are still leased are reused after they are given back.
+// Restarts prefetching at batch `number`. Places that are still leased are reused after they are
+// given back.
 void Prefetcher::BeginAt(int64_t number, std::unique_lock<std::mutex>& lock) {
   ForgetAll(lock);
   next_ = number;

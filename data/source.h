@@ -119,10 +119,10 @@ Setting WorkersSetting();
 
 struct SourceKind {
   std::string name;  // the value of data.source
-  // The source's keys in the section `data`. If token data has the same key (`data.train`), the two
-  // are one key with token data's description; a list of files has no weights here.
+  // The source's keys in the section `data`. If token data has the same key (`data.train`), both
+  // share token data's description. Unlike in token data, lists of files have no weights.
   std::vector<Setting> settings;
-  // Like Family::complete. Empty: no setting follows from others.
+  // Fills in settings that follow from others, like Family::complete. Empty: none do.
   std::function<void(Settings&)> complete = {};
   // Opens the source. Throws a SettingError, or a UserError that begins with the key, when the data
   // do not exist or do not match the model.
@@ -143,9 +143,9 @@ struct SourceKind {
   // The approximate size of the files that `make` reads in full, in bytes. Empty: the size is
   // small, whatever the amount of data.
   std::function<int64_t(const Settings&)> bytes = {};
-  // Checks large data for a plan, without reading all of it: throws the errors that `make` and the
-  // first samples for these slots would throw, as far as names, headers and the beginnings of files
-  // show them.
+  // For a memory plan, which does not open large data: throws the errors that `make` and the first
+  // samples for these slots would throw, as far as names, headers and the beginnings of files show
+  // them.
   std::function<void(const Settings&, const ModelSizes&, std::span<const graph::Slot>)> check = {};
   // The inputs that the source can fill, for advice in errors. Empty: unknown.
   std::vector<FilledInput> fills = {};

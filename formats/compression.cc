@@ -34,7 +34,7 @@ constexpr std::array<Format, 4> kFormats = {
     {{Compression::kGzip, ".gz", {0x1f, 0x8b}, 2},
      {Compression::kXz, ".xz", {0xfd, '7', 'z', 'X', 'Z', 0}, 6},
      {Compression::kZstd, ".zst", {0x28, 0xb5, 0x2f, 0xfd}, 4},
-     // pzstd's files begin with this magic number
+     // pzstd's files begin with this magic number.
      {Compression::kZstd, ".zst", {0x50, 0x2a, 0x4d, 0x18}, 4}}};
 
 [[noreturn]] void FailDamaged(const std::string& name, const std::string& reason) {

@@ -20,7 +20,7 @@ struct KeyRule {
   Kind kind = Kind::kRead;
   std::string_view key;       // a key, or a pattern of keys (base/glob.h)
   std::string_view why = {};  // kRefused: what to do; kHarmless: why the key changes no number
-  // kRefused: a JSON value that is accepted because it changes nothing
+  // kRefused: a JSON value that is accepted because it changes nothing.
   std::string_view neutral = {};
 };
 

@@ -107,7 +107,8 @@ void RequireEqualCopies(const ModelSafetensors& file, const std::vector<Part>& p
   }
 }
 
-// Throws a UserError unless the file has the parts in their shapes. Counts may be missing.
+// Throws a UserError unless the file has the parts in their shapes, or `misfits` allows the
+// difference. Counts may be missing.
 Misfitting CheckShapes(const ModelSafetensors& file, const Model& model,
                        const std::vector<Part>& parts, Misfits misfits) {
   using Misfit = Model::Misfit;

@@ -48,9 +48,9 @@ Model::Outputs ClassifierHead(Layers& g, std::string_view name, graph::Value x, 
 
 // The settings classes, problem_type and label_smoothing.
 std::vector<Setting> ClassifierSettings();
-// Fills in problem_type, and the number of classes for regression. Throws a SettingError if they
-// contradict each other or label_smoothing, and MissingSetting if the number of classes is not
-// given.
+// Fills in problem_type, and the number of classes for regression. Throws a SettingError if
+// problem_type, classes and label_smoothing contradict each other, and MissingSetting if the number
+// of classes is not given.
 void CompleteClassifier(Settings& settings);
 ProblemType ProblemTypeOf(const Settings& settings);  // requires complete settings
 // Requires complete settings. Throws a SettingError if labels are mixed and samples do not have one

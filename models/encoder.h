@@ -56,8 +56,8 @@ void CompleteEncoder(Settings& settings);
 double DropoutIn(const formats::JsonObject& config, const std::string& key, double fallback);
 
 // Read or write transformers' keys in config.json for these settings. Dropout and activation are
-// left out for families that have other keys for them. ReadEncoder leaves settings that are already
-// given.
+// left out for families that have other keys for them. ReadEncoder does not change settings that
+// are already given.
 void ReadEncoder(const formats::JsonObject& config, Settings& settings);
 void WriteEncoder(const Settings& settings, nlohmann::ordered_json& config);
 

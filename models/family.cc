@@ -16,8 +16,8 @@ std::vector<Family>& Registry() {
   return families;
 }
 
-// Two families must agree on such a setting, because a run file is parsed before its family is
-// known.
+// Whether two families' settings of the same name agree, as they must: a run file is parsed before
+// its family is known.
 bool MeanTheSame(const Setting& a, const Setting& b) {
   return a.type == b.type && a.choices == b.choices && a.min == b.min && a.max == b.max &&
          a.above_min == b.above_min && a.below_max == b.below_max;

@@ -71,7 +71,8 @@ void Layers::UpdateState(Value state, FunctionRef<Value(Value)> next) {
 void Layers::MoveUpdatesToEnd() {
   if (state_updates_.empty()) return;
   const graph::Program& program = builder_.program();
-  std::set<Value> read_late, read_early;  // roots of tensors that later nodes read, or other nodes
+  // Memory that nodes at the end read; memory that other nodes read.
+  std::set<Value> read_late, read_early;
   for (const StateUpdate& update : state_updates_) read_late.insert(program.Root(update.next));
   std::vector<graph::Node> nodes = std::exchange(builder_.program().mutable_nodes(), {});
   std::vector<bool> late(nodes.size(), false);

@@ -48,7 +48,7 @@ bool IsWindowed(const ModelSpec& spec, int64_t layer) {
   return spec.windowed.empty() || spec.windowed[static_cast<size_t>(layer)];
 }
 
-// The default scale is 1/√hd, which 0 stands for.
+// The default scale, 1/√hd, is written as 0.
 AttentionScores ScoresOf(const ModelSpec& spec) {
   AttentionScores scores = {.softcap = spec.attn_logit_softcapping};
   const int64_t scalar = spec.query_pre_attn_scalar;

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int64_t kWindow = 4096;        // default of transformers' classes
 constexpr int64_t kQueryScalar = 256;    // default of transformers' classes
-constexpr double kLargestSoftCap = 1e7;  // the same limit as in run files
+constexpr double kLargestSoftCap = 1e7;  // largest soft cap, also in run files
 
 constexpr const char* kSliding = "sliding_attention";
 constexpr const char* kFull = "full_attention";

@@ -71,7 +71,7 @@ struct AttentionMask {
   bool causal = true;
   int64_t window = 0;  // the number of latest keys, with the query's own; 0: all
   graph::Value lengths = graph::kNoTensor;  // i32[B], the lengths of padded rows
-  // i32[B,T], positions within documents; attention does not cross documents
+  // i32[B,T], positions within documents; attention does not cross documents.
   graph::Value positions = graph::kNoTensor;
 };
 // How attention scores are computed from the products of q and k.

@@ -19,8 +19,8 @@ using formats::Read;
 
 namespace {
 
-// Only attention probabilities have dropout. Therefore `dropout` may be set only in addition to
-// weights, when the run file need not know the family.
+// Only attention probabilities have dropout. Therefore a run file may set `dropout` only if it also
+// names weights; it then need not know the family.
 Setting DropoutOfCheckpoints() {
   Setting dropout = LanguageSetting("dropout");
   dropout.concurrent_weights = Setting::BesideWeights::kOnlyThere;

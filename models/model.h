@@ -133,7 +133,7 @@ struct DerivedMetric {
 struct Metric {
   std::string name;  // "accuracy"
   graph::Value sum;  // the sum over the batch: f32 or i32, of any shape
-  // f32[] or i32[]: number of summands. kNoTensor: the sum is already weighted, like the loss
+  // f32[] or i32[]: number of summands. kNoTensor: the sum is already weighted, like the loss.
   graph::Value count = graph::kNoTensor;
   bool larger_is_better = false;  // for a scalar
   // For a matrix: what its rows and columns are ("label", "prediction"). Reports then draw it.
@@ -192,9 +192,9 @@ class Model {
   //                           NAME.token_weight for an objective that has a name
   //   sample_weight f32[]     (kLoss) 1 / number of samples in the global batch (in an evaluation,
   //                           in all its batches); named likewise
-  //   positions     i32[B,T]  (kLoss, ModelSpec::documents_apart) of each token in its document: 0
-  //                           for a document's first token, then 1, 2, …, as position_ids of
-  //                           transformers; a row's padding is a document
+  //   positions     i32[B,T]  (kLoss, ModelSpec::documents_apart) each token's position in its
+  //                           document: 0 for a document's first token, then 1, 2, …, as
+  //                           position_ids of transformers; a row's padding is a document
   //   reference     f32[B,T]  (kLoss, ModelSpec::preference) at each document's first token its
   //                           reference log-probability (ops/loss/preference_loss.h); token_weight
   //                           is then 1 / number of pairs in the global batch

@@ -54,17 +54,18 @@ struct ModelSpec {
   int64_t ffn_width = 0;     // F, the inner width of the feed-forward network
   int64_t vocab = 0;         // V
   int64_t max_sequence = 0;  // P. gpt2: rows of the position table; others: longest sequence
-  // llama, qwen2, qwen3, mistral, phi3: attention probabilities only, as in their reference
-  // implementations; the other rates are equal.
+  // Dropout rates. llama, qwen2, qwen3, mistral, phi3: attention probabilities only, as in their
+  // reference implementations; the other rates are equal.
   DropoutRates dropout;
   bool tied = false;  // the head's weight is the token embedding
   // Which linear layers of attention have a bias. gpt2: all. qwen2: q, k, v. llama, qwen3: q, k, v,
   // proj if set. mistral, phi3: none.
   bool attention_bias = false;
   double norm_eps = 1e-5;
-  double rope_theta = 10000.0;              // all but gpt2
-  std::optional<RopeScaling> rope_scaling;  // all but gpt2; phi3: nullopt or kLongrope
-  int64_t rotary_width = 0;                 // phi3: the elements of a head that rotate; 0: all
+  double rope_theta = 10000.0;  // used by all families but gpt2
+  // Used by all families but gpt2; phi3: nullopt or kLongrope.
+  std::optional<RopeScaling> rope_scaling;
+  int64_t rotary_width = 0;  // phi3: the elements of a head that rotate; 0: all
   // mistral, phi3, gemma2, gemma3_text: the sliding window, in keys, including the query's own.
   // nullopt: full attention.
   std::optional<int64_t> window;
@@ -79,7 +80,7 @@ struct ModelSpec {
   // Soft caps: a score s becomes cap · tanh(s / cap); 0: no soft cap. gemma2: of attention scores.
   double attn_logit_softcapping = 0;
   double final_logit_softcapping = 0;             // gemma2, gemma3_text: soft cap of the logits
-  Activation activation = Activation::kGeluTanh;  // gpt2
+  Activation activation = Activation::kGeluTanh;  // used by gpt2 only
   double init_std = 0.02;
 
   // Rows of training and evaluation hold several documents: attention does not cross their borders,

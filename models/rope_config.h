@@ -32,9 +32,9 @@ void ReadRope(const formats::JsonObject& config, ModelSpec& spec, RopeForm form 
 // spec.rope_scaling, and returns the object's rope_theta if it has one.
 std::optional<double> ReadRopeParameters(const formats::JsonObject& parameters, ModelSpec& spec);
 
-// Writes rope_theta, rope_scaling and, with kPhi3, the keys next to them, in a form that all
-// versions of transformers read that know the scaling. Older versions do not know yarn's
-// `truncate`, which is written only if it is false.
+// Writes rope_theta, rope_scaling and, with kPhi3, the keys next to them, in a form that every
+// version of transformers with this scaling can read. Older versions do not know yarn's `truncate`,
+// which is written only if it is false.
 void WriteRope(const ModelSpec& spec, nlohmann::ordered_json& config,
                RopeForm form = RopeForm::kLlama);
 

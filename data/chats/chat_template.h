@@ -31,8 +31,8 @@ inline constexpr const char* kChatTemplateFile = "chat_template.jinja";
 
 // Finds the template in a tokenizer's folder: chat_template.jinja, or else chat_template of its
 // tokenizer_config.json; from a list it takes the template called "default". Returns nullopt if the
-// folder has no template. A UserError names the file that cannot be read. Messages mention `key`,
-// which can name another template instead.
+// folder has no template. A UserError names the file that cannot be read, and the configuration key
+// `key`, by which a user can name another template.
 std::optional<ChatTemplate> ChatTemplateIn(const std::string& folder,
                                            const std::string& key = "data.chat_template");
 

@@ -44,7 +44,8 @@ struct ImageFiles {
   LabelledImages train, test;  // all images have one size; neither set is empty
 };
 
-inline constexpr int64_t kStoredClasses = 10;  // in MNIST's and in CIFAR-10's format
+// The number of classes in MNIST's and in CIFAR-10's format.
+inline constexpr int64_t kStoredClasses = 10;
 
 // True if the folder has any of the files that ReadImageFiles looks for.
 bool HasImageFiles(const std::string& folder);

@@ -281,7 +281,7 @@ ImageFolder FindListedImages(const std::string& folder, double eval_fraction, La
   std::vector<GivenLabel> held_out;
   std::optional<std::string> below = HeldOutBelow(folder);
   if (below && !HasParts(folder)) {
-    // Without a list of its own, it is an ordinary folder, whose images the list may name.
+    // A folder without metadata.jsonl is an ordinary folder, whose images the main list may name.
     if (IsThere(*below + kMetadata)) RefuseAlone(folder, *below);
     below.reset();
   }

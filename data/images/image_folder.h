@@ -50,8 +50,8 @@ std::vector<std::string> FindClasses(const std::string& folder, bool has_classes
 // True if images are listed in FOLDER/train/metadata.jsonl or, without FOLDER/train, in
 // FOLDER/metadata.jsonl.
 bool HasListedImages(const std::string& folder);
-// True if a line of that list, or of the list of held-out images, gives a label. A list without
-// labels may describe images in class folders. UserError: a line is not JSON, or
+// True if a line of the list of training images, or of the list of held-out images, gives a label.
+// A list without labels may describe images in class folders. UserError: a line is not JSON, or
 // FOLDER/metadata.jsonl exists next to FOLDER/train.
 bool HasListedLabels(const std::string& folder);
 // Reads the images that metadata.jsonl lists, each with a class, several classes or a number
@@ -63,7 +63,7 @@ bool HasListedLabels(const std::string& folder);
 // in order, or empty. `most`: the model's number of classes. UserErrors name the line.
 ImageFolder FindListedImages(const std::string& folder, double eval_fraction, LabelKind kind,
                              const std::vector<std::string>& names, int64_t most);
-// The class names of that list, by class number.
+// The class names in the lists that FindListedImages reads, by class number.
 std::vector<std::string> FindListedClasses(const std::string& folder, LabelKind kind,
                                            const std::vector<std::string>& names);
 

@@ -19,7 +19,7 @@ struct Resizing {
   int64_t shorter_side = 0;
   int64_t height = 0, width = 0;  // both sides, if `shorter_side` is 0
 
-  // The resized size of a picture whose size is `picture`.
+  // The size of a picture after resizing.
   ImageSize Of(const ImageSize& picture) const;
 };
 

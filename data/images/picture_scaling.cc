@@ -16,8 +16,8 @@ struct Side {
   int64_t begin, length, to, first, count;
 };
 
-// The same side in a picture reduced to 1 / shrink of its size. `begin` is the line's first pixel
-// there. The box may begin and end inside reduced pixels.
+// A Side in a picture that was first reduced to 1 / shrink of its size. `begin` is the first
+// reduced pixel of `line`. The box may begin and end inside reduced pixels.
 struct SideOfPart {
   SideOfPart(const Side& side, int64_t shrink) : begin(side.begin / shrink) {
     const auto scaled = [&](int64_t pixels) {

@@ -57,8 +57,8 @@ ImageSize WithShorterSide(const ImageSize& size, int64_t side);
 PictureResize MiddleOf(const ImageSize& size, const ImageSize& whole, int64_t height, int64_t width,
                        Resampling filter = Resampling::kBilinear);
 
-// Computes that middle [H,W,C] only. Allocates no memory for the rest of the resized picture, which
-// may be very long.
+// Computes the middle [H,W,C] that MiddleOf describes. Allocates no memory for the rest of the
+// resized picture, which may be very long.
 std::vector<uint8_t> ResizedMiddle(std::span<const uint8_t> pixels, const ImageSize& size,
                                    const ImageSize& whole, int64_t height, int64_t width,
                                    Resampling filter = Resampling::kBilinear);

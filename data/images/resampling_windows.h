@@ -31,7 +31,7 @@ struct PixelRange {
   int64_t begin = 0, end = 0;
 };
 
-// The pixels that the computed pixels depend on.
+// The source pixels that the resized pixels depend on.
 PixelRange PixelsOf(const Line& line, Resampling filter);
 
 inline constexpr int kWeightBits = 22;  // fractional bits of a weight
@@ -44,7 +44,7 @@ struct ResamplingWindows {
   std::vector<int32_t> weights;    // [count, most]; 0 after a range's end
 };
 
-// Not for kNearest, which has no weights.
+// Computes the windows of a line. Not for kNearest, which has no weights.
 ResamplingWindows WindowsOf(const Line& line, Resampling filter);
 
 // [count]: for each computed pixel, the source pixel that contains its centre.

@@ -41,7 +41,7 @@ class EncodedTexts {
   int64_t count() const { return std::ssize(texts_); }
   int64_t sequence() const { return sequence_; }
   int64_t truncated() const { return truncated_; }
-  double padding() const;  // the share of padding among all positions
+  double padding() const;  // the share of all positions that are padding
 
   // Fills a row with text `number`. After the last text, fills it with padding and no label.
   void FillRow(int64_t number, const TextSlots& slots, int64_t row) const;

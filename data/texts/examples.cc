@@ -95,8 +95,8 @@ Example ParseExample(std::string_view line, const std::string& where) {
   return example;
 }
 
-// The result of ExampleReader: a JSON array of the example's place, whether it is a chat, and for
-// each piece its text and whether it carries loss.
+// Writes the result of ExampleReader: a JSON array of the example's place, whether it is a chat,
+// and for each piece its text and whether it carries loss.
 std::string Write(const std::string& where, bool chat, std::span<const TextPiece> pieces) {
   nlohmann::json record = {where, chat};
   for (const TextPiece& piece : pieces) {

@@ -31,7 +31,7 @@ constexpr uint64_t kOrderStream = 1, kMaskStream = 2;
 // Held-out samples are the same for runs with different seeds.
 constexpr uint64_t kHeldOutSeed = 1;
 
-// The number of special tokens among random tokens, which have no tokenizer.
+// The number of special tokens in a made-up vocabulary, which has no tokenizer.
 constexpr int32_t kSyntheticSpecial = 5;
 
 MaskedRow MaskedRowOf(const TextSlots& slots, int64_t row, int64_t sequence) {

@@ -200,8 +200,8 @@ int64_t MaskedText::Cut(std::span<const int32_t> tokens, uint64_t random) const 
   return std::ssize(tokens) / 2;
 }
 
-// Draws a text of another document that begins where its piece could be cut. It has `size` tokens,
-// or as many as follow that place. `scratch` must have room for a piece.
+// Draws a text from another document. It begins where a random piece of that document could be cut,
+// and has `size` tokens or as many as follow that place. `scratch` must have room for a piece.
 MaskedText::Piece MaskedText::OtherText(const Piece& piece, int64_t size, uint64_t key,
                                         std::span<int32_t> scratch) const {
   Piece best;

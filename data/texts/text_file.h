@@ -17,8 +17,8 @@ using Say = std::function<void(std::string_view text)>;
 // message about it. A UserError names the file: it cannot be read or unpacked, or is not text.
 MappedFile OpenText(const std::string& path, const Say& say = {});
 
-// Returns the beginning of that text, at most about 64 KiB, without unpacking the rest. Throws the
-// errors of OpenText that the beginning, and samples of uncompressed text, show.
+// Returns the beginning of the text that OpenText maps, at most about 64 KiB, without unpacking the
+// rest. Throws the errors of OpenText that the beginning, and samples of uncompressed text, show.
 std::string StartOfText(const std::string& path);
 
 // Throws a UserError, which says what `name` looks like, unless `bytes` are text: UTF-8, with few

@@ -110,8 +110,8 @@ class BpeTokenizer : public Tokenizer {
   }
 
  private:
-  // Encodes text between added tokens. `first`: the text is at the beginning; `within`: it
-  // continues an earlier text.
+  // Encodes a part of a text between added tokens. `first`: the part is at the beginning of the
+  // text; `within`: it continues an earlier text.
   void EncodePlain(std::string_view text, bool first, bool within,
                    std::vector<int32_t>* out) const {
     if (metaspace_) {
@@ -296,7 +296,8 @@ class BpeTokenizer : public Tokenizer {
   std::vector<bool> is_byte_;
   std::unordered_map<std::string, int32_t> ids_;
   AddedTokenFinder raw_added_, normalized_added_;
-  std::vector<std::string> normalized_ends_;  // normalized_added_, without the normaliser's prefix
+  // The tokens in normalized_added_, without the normaliser's prefix.
+  std::vector<std::string> normalized_ends_;
   bool added_have_blanks_ = false;
   Normalizer normalizer_;
   std::optional<Metaspace> metaspace_;

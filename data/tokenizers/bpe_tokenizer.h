@@ -99,7 +99,7 @@ class Bpe {
   std::vector<Candidate> candidates_;  // scratch memory of Merge(): a heap, lowest rank first
 };
 
-// A tokenizer's changes to text before it searches for words: canonical composition and
+// A tokenizer's changes to text before it splits the text into words: canonical composition and
 // replacements. Steps are applied in the order in which they were added. Bytes that are not UTF-8
 // are kept.
 class Normalizer {
@@ -136,8 +136,8 @@ class Normalizer {
 // Replaces every occurrence of `pattern` in `text`, from left to right.
 std::string ReplaceAll(std::string_view text, std::string_view pattern, std::string_view content);
 
-// Replaces spaces by `replacement`. Also puts it before the text, unless the text already begins
-// with it.
+// Replaces spaces by `replacement`. Also puts `replacement` before a text that does not begin with
+// it.
 struct Metaspace {
   enum class Prepend { kNever, kFirst, kAlways };  // kFirst: except after an added token
   std::string replacement;
@@ -173,7 +173,7 @@ class BpeVocabulary {
   // Makes pieces that are tokens skip the merges.
   void IgnoreMerges();
 
-  // Throws a UserError if unknown.
+  // The id of a token. Throws a UserError if the token is unknown.
   int32_t Id(const std::string& token, const std::string& field) const;
   BpeDescription Take();
 

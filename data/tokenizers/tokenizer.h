@@ -56,7 +56,7 @@ class Tokenizer {
   virtual std::string Decode(const std::vector<int32_t>& ids) const;
 
   virtual int64_t vocab_size() const = 0;  // largest id + 1
-  // Searches by exact bytes.
+  // The id of the token with exactly these bytes.
   virtual std::optional<int32_t> TokenId(std::string_view token) const = 0;
 
   // Whether the id continues a word that the id before it began. nullopt: the tokenizer's ids do

@@ -59,8 +59,8 @@ class TokenizerConfig {
   void RequireWords(const BertWordOptions* words) const;
   void RequireSpaceBefore(bool space_before) const;
 
-  // For vocabularies without such a description: the tokenizer_class must be one of these classes
-  // of transformers ("BertTokenizer"), possibly followed by "Fast".
+  // For vocabularies that do not say how text is split: the tokenizer_class must be one of these
+  // classes of transformers ("BertTokenizer"), possibly followed by "Fast".
   void RequireClass(std::span<const std::string_view> known, std::string_view in_words) const;
 
  private:

@@ -35,7 +35,7 @@ struct DataOptions {
   // For text: how to split it into documents, and the fraction of `train` that is held out if there
   // is no `eval`.
   SplitOptions split;
-  // How examples are packed. Throws a UserError for other training text unless kConcatenate.
+  // How examples are packed into rows. Other training text only allows kConcatenate (UserError).
   Packing packing = Packing::kConcatenate;
   TooLong too_long = TooLong::kTruncate;  // may not be kSplit for pairs (split.chats.pairs)
   // Attention does not cross documents, of text or of token files: they end with the end-of-text

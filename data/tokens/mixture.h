@@ -25,7 +25,8 @@ struct MixturePart {
   double weight = 1;  // above 0; only the ratios of the weights matter
   // The rows that the source's tokens are packed into. nullptr: the tokens are cut into windows.
   std::shared_ptr<const PackedRows> rows = {};
-  // For windows: the token that ends documents, which attention must not cross. nullopt: it may.
+  // For windows: the token that ends documents, which attention must not cross. nullopt: attention
+  // crosses documents.
   std::optional<int32_t> document_end = {};
   // A checksum of the tokens made from text, and of which tokens carry loss; a resumed run must
   // have the same one. Empty for token files, for random tokens, and for text whose tokens depend

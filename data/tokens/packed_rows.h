@@ -56,8 +56,8 @@ BestFit FitDecreasing(std::span<const int32_t> lengths, int32_t room);
 class PackedRows {
  public:
   struct Counts {
-    int64_t examples = 0, too_long = 0;  // in the source
-    int64_t rows = 0, tokens = 0;        // that are read; padding does not count as tokens
+    int64_t examples = 0, too_long = 0;  // examples in the source; those longer than a row
+    int64_t rows = 0, tokens = 0;        // what is read; padding does not count as tokens
     int64_t pairs = 0;                   // pairs that are read; 0: the examples are not pairs
     int64_t without_targets = 0;         // pairs that were left out because a text has no target
   };

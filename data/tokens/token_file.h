@@ -78,7 +78,7 @@ class TokenFileWriter {
   void Write(const void* data, size_t bytes);
   [[noreturn]] void Fail(const char* what) const;
 
-  // Path as given; with links resolved; of the temporary file.
+  // The path as given, the path with links resolved, and the temporary file's path.
   std::string path_, target_, temporary_;
   TokenFileForm form_;
   std::FILE* file_ = nullptr;

@@ -22,7 +22,7 @@ class TokenSource {
   virtual ~TokenSource() = default;
 
   virtual const std::string& name() const = 0;  // file or key, for messages
-  virtual int64_t size() const = 0;             // tokens
+  virtual int64_t size() const = 0;             // number of tokens
 
   // Copies tokens [offset, offset + count) to `out`.
   virtual void Read(int64_t offset, int64_t count, int32_t* out) const = 0;

@@ -31,11 +31,11 @@ struct VolumeDataset {
   std::vector<std::string> ClassNames(int64_t count) const;
   // The largest label with a name, plus one; nullopt if no label has a name.
   std::optional<int64_t> CountClasses() const;
-  // A line, which begins with two spaces, saying that the file names other classes than 0 to
-  // `count` - 1, so that ClassNames is empty. Empty if it does not.
+  // A message that the file names other classes than 0 to `count` - 1, in a line that begins with
+  // two spaces. Empty if the file names no other classes.
   std::string OtherClasses(int64_t count) const;
-  // Throws a UserError about `path` if one of the classes 0 to `count` - 1 is the label "ignore"
-  // and no other label requires that class, which would then never be trained.
+  // Throws a UserError about `path` if the label "ignore" is one of the classes 0 to `count` - 1
+  // and is above all named classes: the model would have a class that is never trained.
   void CheckIgnored(int64_t count, const std::string& path) const;
   // The value of data.normalise that the channels' names ask for. `clips`: whether the run file
   // gives the range to which intensities are clamped, which "CT" requires. Throws a UserError about
@@ -43,12 +43,12 @@ struct VolumeDataset {
   std::string Normalisation(const std::string& path, bool clips) const;
 };
 
-// Rules for the file's keys.
+// Rules for the keys of dataset.json.
 std::span<const formats::KeyRule> DatasetKeys();
 
-// Reads the file. A UserError names the file and the key: the file is not a JSON object; a label is
-// a region (a list of labels); volumes are not in NIfTI format; a key changes the training data and
-// is not supported.
+// Reads a dataset.json. A UserError names the file and the key: the file is not a JSON object; a
+// label is a region (a list of labels); volumes are not in NIfTI format; a key changes the training
+// data and is not supported.
 VolumeDataset ReadDataset(const std::string& path);
 
 }  // namespace plimsoll::data

@@ -165,7 +165,7 @@ class VolumeSource final : public Source {
 
   std::shared_ptr<const VolumeSet> volumes_;
   Sampling sampling_;
-  std::vector<ForegroundIndex> foreground_;  // of each training volume
+  std::vector<ForegroundIndex> foreground_;  // foreground voxels of each training volume
   bool pads_ = false;                        // whether some volumes are smaller than a patch
   std::vector<bool> unlabelled_;             // whether each volume has voxels without a label
   bool has_unlabelled_ = false;              // whether any volume has such voxels
