@@ -72,7 +72,8 @@ std::string DescribePickle(const std::string& path, std::string_view text) {
   const fs::path folder = fs::path(path).parent_path();
   if (IsFile(folder / "params.json")) {
     return fmt::format(
-        "is a pickle with Llama's weights as Meta gives them out (params.json beside it), which "
+        "is a pickle with Llama's weights as Meta gives them out (params.json is next to it), "
+        "which "
         "are not read; transformers converts them: {}",
         kMetaConverter);
   }
@@ -101,7 +102,7 @@ std::string DescribePickle(const std::string& path, std::string_view text) {
   return "is a pickle of PyTorch, which can run any program when it is loaded and is not read; "
          "write "
          "its tensors as safetensors.torch.save_file(torch.load(FILE, weights_only=True), "
-         "\"model.safetensors\"), with transformers' names, beside the model's config.json";
+         "\"model.safetensors\"), with transformers' names, next to the model's config.json";
 }
 
 bool IsGguf(std::string_view text) {

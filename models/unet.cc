@@ -112,7 +112,8 @@ ops::DiceOptions SegmentationOptionsOf(const Settings& settings) {
                                     .lambda_dice = settings.Float("dice_weight"),
                                     .lambda_ce = settings.Float("cross_entropy_weight")};
   if (options.lambda_dice == 0 && options.lambda_ce == 0) {
-    throw SettingError("dice_weight", "0 beside model.cross_entropy_weight: 0 leaves no loss");
+    throw SettingError("dice_weight",
+                       "0 together with model.cross_entropy_weight: 0 leaves no loss");
   }
   return options;
 }

@@ -182,7 +182,7 @@ std::string FolderImages::PreparationLines() const {
   if (reading_.fast) text += "  decoded fast: pixels near those of the files\n";
   text += reading_.augmentation.ChangesText();
   if (folder_.passed_over > 0) {
-    text += fmt::format("  {} other file{} beside them passed over\n", folder_.passed_over,
+    text += fmt::format("  {} other file{} ignored\n", folder_.passed_over,
                         folder_.passed_over == 1 ? "" : "s");
   }
   return text;

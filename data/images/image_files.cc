@@ -47,8 +47,7 @@ bool HasCifar(const std::string& folder) {
 
 [[noreturn]] void FailMissing(const std::string& folder, const char* name) {
   throw UserError(
-      fmt::format("{}/{}: there is no such file beside the others of its data set; copy it there",
-                  folder, name));
+      fmt::format("{}/{}: this file of the data set is missing; copy it there", folder, name));
 }
 
 void CheckLabels(std::span<const uint8_t> labels, const std::string& name) {

@@ -77,7 +77,7 @@ TokenizerFiles FindTokenizer(const std::string& spec) {
     }
     if (!exists(spec)) break;
     throw UserError(spec + ": its merges are missing: put " + stem + "vocab.bpe or " + stem +
-                    "merges.txt beside it");
+                    "merges.txt next to it");
   }
   if (!exists(spec)) {
     throw UserError(spec +

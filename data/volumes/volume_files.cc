@@ -138,8 +138,8 @@ std::vector<uint8_t> CheckedLabels(const NiftiVolume& label, const std::string& 
     }
     if (value == kNoLabel) {
       throw UserError(
-          fmt::format("{}: {} has label 255, and labels are whole numbers up to 254; where it "
-                      "stands for voxels that count for nothing, dataset.json says so: "
+          fmt::format("{}: {} has label 255, and labels are whole numbers up to 254; if its "
+                      "voxels carry no loss, write in dataset.json: "
                       "\"labels\": {{…, \"ignore\": 255}}",
                       path, Place(label.grid, i)));
     }

@@ -46,7 +46,7 @@ void RequireChannels(const VolumeSetOptions& options, const std::string& name, i
   if (channels == expected) return;
   throw SettingError("folder",
                      fmt::format("{}: {} has {} channels and {} has {}; name a folder whose "
-                                 "volumes all have as many",
+                                 "volumes all have the same number",
                                  options.folder, name, channels, first, expected));
 }
 
