@@ -16,7 +16,7 @@ namespace plimsoll::formats {
 // recognises a Git LFS pointer in place of a file.
 std::optional<std::string> DescribeForeignFile(const std::string& path);
 
-// Throws a UserError if `path` is a file in one of these formats, or a folder that has such weights
+// Throws a UserError if `path` is a file in a foreign format, or a folder that has such weights
 // instead of a Hugging Face model. Also refuses safetensors files with Meta's tensor names.
 void RefuseForeignModel(const std::string& path);
 
@@ -28,7 +28,7 @@ std::optional<std::string> DescribeForeignNames(std::span<const std::string> nam
 // Throws a UserError if config.json describes a timm model, or a ResNet of transformers.
 void RefuseForeignConfig(const JsonObject& config);
 
-// Throws a UserError if `path` is a file in one of these formats.
+// Throws a UserError if `path` is a file in a foreign format (DescribeForeignFile).
 void RefuseForeignFile(const std::string& path);
 
 }  // namespace plimsoll::formats

@@ -58,7 +58,7 @@ void CopyPermuted(const T* from, std::span<const int64_t> shape, std::span<const
   }
   const std::vector<int64_t> to_strides = StridesOf(shape);
   const size_t last = shape.size() - 1;
-  // The source's fastest dimension, other than the last.
+  // The dimension with the smallest stride in the source, except for the last dimension.
   size_t near = last;
   for (size_t i = 0; i < last; ++i) {
     if (near == last || strides[i] < strides[near]) near = i;

@@ -180,7 +180,7 @@ class RopeReader {
     return scaling;
   }
 
-  // The sequence length of the first training, from a key in the object or, with kPhi3, next to it.
+  // The sequence length of the first training, from a key of rope_scaling or of config.json itself.
   int64_t Original(const JsonObject& rope) const {
     const int64_t otherwise =
         form_ == RopeForm::kPhi3 ? kPhi3Original : SizeIn(rope, kOriginal, spec_.max_sequence);

@@ -16,8 +16,8 @@ namespace plimsoll::models {
 enum class RopeForm {
   kLlama,  // rotates complete heads
   // May rotate a part of each head (partial_rotary_factor). The only scaling is longrope, which
-  // older files call "su" or "yarn". original_max_position_embeddings is a key next to the object;
-  // its default is 4096.
+  // older files call "su" or "yarn". original_max_position_embeddings is a key of config.json
+  // itself, outside rope_scaling; its default is 4096.
   kPhi3,
 };
 

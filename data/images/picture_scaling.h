@@ -22,8 +22,7 @@ struct PictureResize {
   Resampling filter = Resampling::kBilinear;
 };
 
-// The pixels of the picture that the resize reads, for the picture reduced to 1 / shrink of its
-// size.
+// The pixels of the picture, reduced to 1 / shrink of its size, from which the result is computed.
 ImageBox SourceOf(const PictureResize& resize, int64_t shrink = 1);
 
 // The largest factor (1, 2, 4 or 8) by which a picture may be reduced first, so that the box is

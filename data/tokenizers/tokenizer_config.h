@@ -33,7 +33,7 @@ std::string ContentOf(const JsonField& token, std::string_view otherwise);
 
 // The tokens of a vocabulary, and those that tokenizer_config.json adds to it.
 struct VocabularyTokens {
-  // Finds a token in the vocabulary itself.
+  // Finds the id of a token in the vocabulary, without the added tokens.
   std::function<std::optional<int64_t>(const std::string&)> find;
   int64_t next = 0;        // the id of the next new token
   bool normalizes = true;  // see ReadAddedToken
