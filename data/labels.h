@@ -21,9 +21,9 @@ namespace plimsoll::data {
 
 // The form of labels that the model reads.
 enum class LabelKind {
-  kClass,    // "labels": one class
-  kClasses,  // "label_values" with a value for each class: any number of classes
-  kNumber,   // "label_values": a number
+  kClass,    // the input "labels": one class
+  kClasses,  // the input "label_values" with a value for each class: any number of classes
+  kNumber,   // the input "label_values": a number
 };
 // The kind for a model whose input "label_values" has that shape for one sample (ModelSizes).
 LabelKind LabelKindOf(const graph::Shape& label_values);

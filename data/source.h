@@ -73,8 +73,8 @@ class Source {
   // True if Fill accepts samples after the last one. Their rows carry no loss and do not count in
   // metrics: their targets are negative.
   virtual bool pads() const { return false; }
-  // The held-out samples, for evaluation: at most `most` of them; 0: all. nullptr: the source holds
-  // none out. Throws a UserError when they cannot be read.
+  // The held-out samples, for evaluation: at most `most` of them; 0: all. nullptr: the source has
+  // no held-out samples. Throws a UserError when they cannot be read.
   virtual std::unique_ptr<Source> HeldOut(int64_t /*most*/) const { return nullptr; }
   // The packed rows of preference pairs, in all training and held-out parts. Their reference
   // log-probabilities must be set before they are read. Empty: the samples are not preferences.

@@ -97,8 +97,8 @@ class SafetensorsReader {
   void Parse(std::span<const std::byte> bytes);
 
   std::string name_;
-  std::optional<RandomAccessFile> file_;  // empty when reading from memory
-  std::optional<MappedFile> mapped_;      // the same file
+  std::optional<RandomAccessFile> file_;  // the open file; empty when reading from memory
+  std::optional<MappedFile> mapped_;      // the mapping of the same file
   std::span<const std::byte> data_;       // the data after the header
   int64_t data_begin_ = 0;                // the data's offset in the file
   std::vector<TensorEntry> tensors_;

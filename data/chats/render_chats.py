@@ -49,7 +49,7 @@ def limit_processor(seconds):
 
 
 def now():
-    """SOURCE_DATE_EPOCH, or else the current time. Called once, so that all chats have one date. ValueError: no valid time."""
+    """SOURCE_DATE_EPOCH, or else the current time. Called once: all chats have one date. ValueError: no valid time."""
     # https://reproducible-builds.org/specs/source-date-epoch
     fixed = os.environ.get("SOURCE_DATE_EPOCH")
     if not fixed:
@@ -170,7 +170,7 @@ class Renderer:
         return span
 
     def ends(self, rendered):
-        """The rendering, and the same without a final end token, which some templates (Phi 3) only write after the last turn."""
+        """The rendering, and the same without a final end token: some templates (Phi 3) only write it at the end of a chat."""
         eos = self.variables.get("eos_token")
         return [rendered, rendered[:-len(eos)]] if eos and rendered.endswith(eos) else [rendered]
 

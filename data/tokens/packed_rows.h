@@ -81,8 +81,8 @@ class PackedRows {
   int64_t FirstText(int64_t row) const;  // `row` may be the row after the last
   // A 64-bit hash of a text's tokens and of which tokens carry loss.
   uint64_t HashOfText(int64_t text) const;
-  // The reference log-probability of each text. They must be written before the rows are read for
-  // training.
+  // The reference log-probability of each text. They are computed and written here before training
+  // reads the rows.
   std::span<float> references() const { return *references_; }
 
  private:
