@@ -37,11 +37,11 @@ NiftiVolume ReadNifti(const std::string& path, int64_t most_values);
 NiftiGrid ReadNiftiGrid(const std::string& path, int64_t most_values);
 
 // Writes values [channels,z,y,x] as uint8, int16 or float32, unscaled, little-endian. The write is
-// atomic: the file appears complete or not at all. If the grid's affine is still the one of its
-// header forms (`forms`), the file gets these forms, codes and units; each program then finds the
-// voxels where it found those of the original file. Otherwise the file gets the affine in
-// millimetres as sform, and as qform if the axes are orthogonal; the code is that of the form that
-// gave the affine, or 1. UserErrors: `path` ends neither with .nii nor with .nii.gz or cannot be
+// atomic: the file appears complete or not at all. If the grid's affine was not changed since the
+// grid was read, the file gets the original qform, sform, codes and units, so each program finds
+// the voxels at their original positions. Otherwise the file gets the affine in millimetres as
+// sform, and as qform if the axes are orthogonal; its code is that of the original form that gave
+// the affine, or 1. UserErrors: `path` ends neither with .nii nor with .nii.gz or cannot be
 // written, or a side is longer than 32767 voxels.
 void WriteNifti(const std::string& path, const NiftiGrid& grid, std::span<const uint8_t> values);
 void WriteNifti(const std::string& path, const NiftiGrid& grid, std::span<const int16_t> values);

@@ -53,7 +53,7 @@ class TokenMasking {
 
   MaskingOptions options_;
   int32_t mask_;
-  std::vector<int32_t> special_;  // sorted
+  std::vector<int32_t> special_;  // ids of special tokens, sorted
   std::vector<bool> continues_;
   int64_t vocab_;
 };

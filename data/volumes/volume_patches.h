@@ -1,7 +1,7 @@
 // Patches of volumes: the parts that are read as samples. In training, patches are drawn at random,
 // and a fraction of them is around foreground (Isensee et al. 2021, "nnU-Net: a self-configuring
 // method for deep learning-based biomedical image segmentation"). In evaluation, windows cover a
-// volume. If a patch is longer than the volume along an axis, the volume is in the patch's middle.
+// volume. If a volume is smaller than a patch along an axis, the patch is padded on both sides.
 #pragma once
 
 #include <cstdint>
