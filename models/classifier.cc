@@ -27,15 +27,16 @@ using graph::Value;
 
 namespace {
 
-constexpr int64_t kMostConfused = 1024;  // classes: the matrix takes 4 MiB
+constexpr int64_t kMostConfused = 1024;  // the confusion matrix then takes at most 4 MiB
 
-// transformers' names, in the order of ProblemType.
+// Names of transformers' problem types, in the order of ProblemType.
 constexpr std::array<const char*, 3> kProblems = {"single_label_classification",
                                                   "multi_label_classification", "regression"};
 constexpr const char* kSingleLabel = kProblems[0];
 constexpr const char* kRegression = kProblems[2];
 
-// SettingError for a setting that has a meaning only where each sample has one class.
+// Throws a SettingError if the setting requires one class for each sample, and the problem type is
+// another.
 void RequireOneLabel(const Settings& s, const char* setting, const char* way_out) {
   const std::string& problem = s.Text("problem_type");
   if (problem == kSingleLabel) return;
@@ -64,7 +65,8 @@ void AddSingleLabelLoss(Layers& g, Value logits, const ClassifierOptions& option
                                .count = counts.rows,
                                .larger_is_better = true});
   }
-  // A batch says little about classes.
+  // A confusion matrix is computed in evaluation only, since one training batch has too few samples
+  // for it.
   if (!g.training() && options.classes <= kMostConfused) {
     outputs.metrics.push_back({.name = "confusion",
                                .sum = ops::Confuse(builder, logits, labels, "confuse").counts,

@@ -9,7 +9,7 @@
 namespace plimsoll::models {
 namespace {
 
-// Upper bounds of values in a configuration file.
+// Upper bounds of settings in run files.
 constexpr double kThousands = 1e5;
 constexpr double kMillions = 1e7;
 

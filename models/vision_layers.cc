@@ -39,7 +39,7 @@ Value Conv(Layers& g, std::string_view name, Value x, int64_t outputs, ConvOptio
 
 namespace {
 
-// A running statistic, which moves towards `measured`, [G,C], unless that is kNoTensor.
+// Declares a running statistic and updates it towards `measured`, [G,C], unless that is kNoTensor.
 Value RunningStatistic(Layers& g, const char* name, int64_t channels, float initial,
                        const BatchNormOptions& options, Value measured) {
   const bool groups = options.group_samples > 0;
@@ -56,7 +56,7 @@ Value RunningStatistic(Layers& g, const char* name, int64_t channels, float init
   return running;
 }
 
-// The statistics of the batch, which is to have more than one value in each channel and group.
+// The statistics of the batch; each channel and group must have more than one value.
 ops::BatchStatistics StatisticsOfBatch(Layers& g, Value x, const BatchNormOptions& options) {
   const int64_t batch = g.shape(x).dim(0);
   const int64_t groups = options.group_samples > 0 ? batch / options.group_samples : 1;
