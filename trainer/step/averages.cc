@@ -18,12 +18,12 @@ using graph::Value;
 
 namespace {
 
-// A tensor of a step's program, as a carried tensor of this one.
+// Declares a tensor of a step's program as a carried tensor of this program.
 Value Take(graph::Builder& g, const Tensor& tensor) {
   return g.Persistent(tensor.name, tensor.role, tensor.type, tensor.owner);
 }
 
-// A rank's own part, where it has the average of that alone.
+// The rank's own part of the weight, if it has only that part's average.
 Value TakeOwn(graph::Builder& g, Value weight, Value average) {
   if (g.shape(average) == g.shape(weight)) return weight;
   const Value own = ops::OwnPart(g, weight, kDataAxis, g.shape(average), "own");

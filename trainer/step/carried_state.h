@@ -21,19 +21,20 @@
 
 namespace plimsoll::trainer {
 
-// Of the programs of a step, each tensor once, in their order, but for parameters of those names.
+// The tensors of the training state in a step's programs, each once, in the programs' order. Leaves
+// out the parameters named in `left_out`.
 std::vector<const graph::Tensor*> CarriedState(std::span<const graph::Program* const> step,
                                                std::span<const std::string> left_out = {});
 
 // The names of the states of which each data rank has its own value.
 std::vector<std::string> OwnStates(std::span<const graph::Program* const> step);
 
-// The copies lie next to the arena where that is a GPU's, and are part of it where both are the
-// same memory.
+// The program that copies the training state. The copies lie next to the arena on a GPU, and within
+// the arena if host and device share their memory.
 std::unique_ptr<graph::Program> CopyCarriedState(std::span<const graph::Program* const> step,
                                                  const CompileOptions& options);
 
-// Of the copy of the tensor of that name.
+// The name of the copy of that tensor.
 std::string CopyName(const std::string& tensor);
 
 }  // namespace plimsoll::trainer
