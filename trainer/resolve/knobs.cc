@@ -130,8 +130,8 @@ bool GradientsOnHost(const RunConfig& config) {
 bool IsDominated(const RunConfig& open, const RunConfig& made) {
   const bool several = made.train.accumulate > 1;
   const bool waits = !config::WaitsForGradients(made).empty();
-  // If blocks run first and updates take gradients in the backward pass, no gradient needs to move to
-  // the host.
+  // If blocks run first and updates take gradients in the backward pass, no gradient needs to move
+  // to the host.
   const bool taken = BlocksFirst(made) && InBackward(made) && !waits;
   if (open.memory.gradients == PlaceOrAuto::kAuto && GradientsOnHost(made) && (!several || taken)) {
     return true;
