@@ -1,4 +1,4 @@
-// The device and the budget that a run file is for.
+// Determines a run file's device and budget.
 #include <fmt/format.h>
 
 #include "base/bytes.h"
