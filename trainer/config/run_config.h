@@ -519,7 +519,7 @@ struct RunConfig {
 
   // The key in trainer/resolve/known_gpus.h of the GPU to plan for; empty: this machine's GPU.
   std::string planned_gpu;
-  std::string file;  // The file's name as the user gave it; every message starts with it.
+  std::string file;  // the name that the user gave; starts every message
   std::map<std::string, std::string>
       origins;  // dotted key → "run.yaml:12" or "--set"; keys that are set only
 

@@ -100,7 +100,7 @@ std::string CandidateTable::Text() const {
   std::string text = fmt::format("Plans ({} candidates; * chosen, - beyond the budget of {})\n",
                                  solver_.solver().searched(), FormatBytes(budget_.process())) +
                      HeaderText(host);
-  const Candidate* next = nullptr;  // The slowest of the faster plans that don't fit.
+  const Candidate* next = nullptr;  // the smallest of the faster plans that don't fit
   for (const Candidate* row : rows_) {
     const bool fits =
         row->exact->taken_bytes <= budget_.device && row->exact->host_bytes <= budget_.host;

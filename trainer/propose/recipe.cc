@@ -52,7 +52,7 @@ struct Recipe {
   int64_t samples;  // in an update
   const char *lr, *weight_decay;
   std::string lr_why;
-  const char* whose;  // Source of the batch size.
+  const char* whose;  // source of the batch size
 };
 
 Recipe RecipeOf(const models::Model& model, int64_t rank) {

@@ -28,7 +28,7 @@ struct CompiledStep {
   std::vector<MetricInfo> metrics;            // metrics of the step and of evaluation, by objective
   std::vector<models::StateInfo> states;      // states of the model
   memory::MemoryPlan plan;
-  int64_t input_place_bytes = 0;  // The bytes of one of CompileOptions::input_places.
+  int64_t input_place_bytes = 0;  // bytes of one of CompileOptions::input_places
   // The model's data inputs, including those that only other stages read.
   std::vector<std::pair<std::string, graph::TensorType>> inputs;
   std::set<std::string> tables;  // parameters that the first and the last stage both have
