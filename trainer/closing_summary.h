@@ -11,7 +11,7 @@
 namespace plimsoll::trainer {
 
 struct Closing {
-  double seconds = 0;         // this process's time
+  double seconds = 0;         // run time of this process
   std::string model;          // the model's folder; empty: none was written
   std::string averages = "";  // the folder of averaged weights; empty: none
   // The steps before the saved weights, if later steps followed.
@@ -20,7 +20,7 @@ struct Closing {
   // "by rates measured here on 2026-11-20", if rates measured on this machine chose the plan;
   // otherwise empty.
   std::string rates = "";
-  std::string updates = "";  // from UpdatesText
+  std::string updates = "";  // text from UpdatesText
   // Advice to spend less of the steps' time on data: "more data.workers may help"; empty: none.
   std::string data_advice = "";
 };

@@ -85,7 +85,7 @@ Verdict Divergence::Judge(int64_t step, size_t objective, const StepMetrics& met
     losses.push_back(static_cast<float>(metrics.loss));
     if (std::ssize(losses) > config_.window) losses.erase(losses.begin());
   }
-  limits[static_cast<size_t>(step % 2)] = Limit(losses);  // for the step after the next
+  limits[static_cast<size_t>(step % 2)] = Limit(losses);  // the limit for the step after the next
 
   const std::string where =
       name.empty() ? fmt::format("step {}", step) : fmt::format("step {}, {}", step, name);

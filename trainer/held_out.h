@@ -27,11 +27,12 @@ class HeldOut {
   HeldOut(const config::RunConfig& config, const data::Source& source, Ranks& ranks);
 
   struct Evaluation {
-    std::vector<StepMetrics> metrics;  // by objective; then with averaged weights, if any
+    std::vector<StepMetrics> metrics;  // metrics by objective; then with averaged weights, if any
     bool best = false;                 // whether this evaluation is the best so far
     std::string text;                  // a line for the user
-    nlohmann::ordered_json mistakes;   // of all ranks (Mistakes::Gather); empty without a report
-    SlicePictures slices;              // of segmentation, on all ranks (Slices::Gather)
+    // Mistakes of all ranks (Mistakes::Gather); empty without a report.
+    nlohmann::ordered_json mistakes;
+    SlicePictures slices;  // pictures of segmentations, of all ranks (Slices::Gather)
     // Images that the model generated (SampleGrid::Png); or empty.
     std::vector<uint8_t> samples;
   };

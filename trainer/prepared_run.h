@@ -53,10 +53,10 @@ class PreparedRun {
 
  public:
   StepFeed feed;
-  std::optional<HeldOut> held_out;  // with train.eval_every
+  std::optional<HeldOut> held_out;  // set if train.eval_every is
   // For preferences; the data's rows then contain them.
   std::optional<ReferenceLogProbs> references;
-  std::unique_ptr<data::Tokenizer> tokenizer;  // with train.sample_every
+  std::unique_ptr<data::Tokenizer> tokenizer;  // set if train.sample_every is
   // Tokens that end the model's texts, in addition to the tokenizer's own.
   std::vector<int32_t> ends;
   runtime::Device* device = nullptr;

@@ -72,7 +72,7 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
 // The mean number of tokens in a step over an epoch, on all ranks, without padding. Nothing if no
 // padding is excluded.
 std::optional<double> MeanTokens(const EndedRun& run) {
-  constexpr int64_t kMany = 100'000;  // for a mixture, which has no epochs
+  constexpr int64_t kMany = 100'000;  // samples of a mixture to count, because it has no epochs
   const int64_t samples = run.source.epoch_samples().value_or(kMany);
   const std::optional<int64_t> tokens = run.source.CountTokens(0, samples);
   if (!tokens) return std::nullopt;

@@ -91,7 +91,7 @@ class StepFeed {
   bool said_held_back_ = false, said_unread_ = false;
   // The session's places; nullptr: the prefetcher has its own.
   std::unique_ptr<data::BatchMemory> places_;
-  std::vector<int> lent_;  // by micro-step: the place it reads, or kNone
+  std::vector<int> lent_;  // the place that each micro-step reads, or kNone
   // Declared last, because its threads use the other members.
   std::unique_ptr<data::Prefetcher> prefetcher_;
 };

@@ -68,9 +68,9 @@ class TrainingLoop {
   PreparedRun& run_;
   RunDirectory& directory_;
   std::string resume_command_;
-  double predicted_seconds_ = 0;       // of a step
+  double predicted_seconds_ = 0;       // predicted time of a step
   std::string measured_rates_;         // rates measured here that chose the plan; empty: none
-  std::optional<RunReports> reports_;  // on the first rank
+  std::optional<RunReports> reports_;  // only the first rank writes reports
   Progress* progress_ = nullptr;
   std::optional<Stage> first_of_process_;
   int64_t steps_done_ = 0;

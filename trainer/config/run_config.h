@@ -142,7 +142,7 @@ struct RankCount {
 struct MemorySize {
   enum class Base { kAbsolute, kTotal, kFree };
   Base base = Base::kAbsolute;
-  double fraction = 1.0;  // of total memory; for kTotal
+  double fraction = 1.0;  // the share of total memory; only for kTotal
   int64_t bytes = 0;      // the size (kAbsolute) or what is subtracted (kFree)
 
   bool operator==(const MemorySize&) const = default;
@@ -198,10 +198,11 @@ struct DataConfig {
   std::string document_separator;  // a line that separates documents in text files; empty: none
   // How rows are filled with examples; derived: kBestFit for files of examples.
   Packing packing = Packing::kConcatenate;
-  TooLong too_long = TooLong::kTruncate;     // for examples that are not concatenated
-  Documents documents = Documents::kJoined;  // for text that is cut into windows
+  // What happens to long examples, unless they are concatenated.
+  TooLong too_long = TooLong::kTruncate;
+  Documents documents = Documents::kJoined;  // whether documents in a window of text are joined
   std::string chat_template;            // a Jinja file, or "chatml"; empty: the tokenizer's own
-  LossOn loss_on = LossOn::kAssistant;  // for examples
+  LossOn loss_on = LossOn::kAssistant;  // the parts of an example that carry loss
 
   // The key that keeps the documents of a row separate; empty: none does.
   std::string KeyOfDocumentsApart() const {
@@ -285,11 +286,12 @@ struct OptimizerConfig {
   double lr = 3e-4;
   // For adamw, and for parameters that muon updates with adamw.
   std::array<double, 2> betas = {0.9, 0.95};
-  double eps = 1e-8;                              // for the same
-  double momentum = 0.9;                          // for sgd; derived for muon: 0.95
-  bool nesterov = false;                          // for sgd; derived for muon: true
-  int64_t newton_schulz_steps = 5;                // for muon
-  AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;  // for muon
+  double eps = 1e-8;                // epsilon of adamw
+  double momentum = 0.9;            // for sgd; derived for muon: 0.95
+  bool nesterov = false;            // for sgd; derived for muon: true
+  int64_t newton_schulz_steps = 5;  // number of iterations in muon
+  // Muon's adjustment of the learning rate to a matrix's shape.
+  AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;
   double weight_decay = 0.1;
   std::vector<WeightDecayGroup> weight_decay_groups;
   double layer_decay = 1;       // factor of the learning rate from layer to layer; 1: equal rates
@@ -299,7 +301,7 @@ struct OptimizerConfig {
   double ema = 0;                         // decay of averaged weights; 0: no averages
   bool ema_warmup = false;
   StateDtype state_dtype = StateDtype::kFp32;
-  PlaceOrAuto place = PlaceOrAuto::kDevice;  // of moments and master weights
+  PlaceOrAuto place = PlaceOrAuto::kDevice;  // placement of moments and master weights
 
   bool operator==(const OptimizerConfig&) const = default;
 };
@@ -310,7 +312,7 @@ struct ScheduleConfig {
   double warmup_epochs = 0;     // 0: `warmup` is given
   double min_lr = 0.0;          // the final rate of linear, cosine and wsd
   double decay_fraction = 0.2;  // for wsd: share of the steps in which the rate decays
-  int64_t decay_steps = 0;      // for wsd: the same in steps; derived from decay_fraction
+  int64_t decay_steps = 0;      // for wsd: number of decay steps; derived from decay_fraction
   // For multistep: the first steps with a smaller rate, ascending.
   std::vector<double> milestones;
   std::vector<double> milestone_epochs;  // for multistep: milestones in epochs
@@ -326,12 +328,12 @@ struct AmpConfig {
   Dtype dtype = Dtype::kFp32;
   LossScale loss_scale = LossScale::kAuto;
   bool master_weights = true;
-  GradDtype grad_dtype = GradDtype::kFp32;  // of matrices' gradients
+  GradDtype grad_dtype = GradDtype::kFp32;  // type of matrices' gradients
   // Op kinds that compute in `dtype` in addition to the policy's.
   std::vector<std::string> low_ops;
   std::vector<std::string> fp32_ops;  // op kinds that compute in float32
   bool fuse_gelu = false;             // on a GPU: fuse GELU's gradient into the product before it
-  double init_scale = 65536;          // as in PyTorch's GradScaler
+  double init_scale = 65536;          // initial loss scale, as in PyTorch's GradScaler
   double growth_factor = 2;
   double backoff_factor = 0.5;
   int64_t growth_interval = 2000;           // good steps in a row before the scale grows
@@ -353,8 +355,9 @@ struct CheckpointingConfig {
   CheckpointPolicy policy = CheckpointPolicy::kNone;
   int64_t every = 1;  // for policy every: number of blocks between kept block inputs
   // Tensors, by name, op kind or preset.
-  std::vector<std::string> recompute = {"norms", "activations"};  // for policy selective
-  std::vector<std::string> save;                                  // exceptions from `recompute`
+  // Tensors that policy selective recomputes.
+  std::vector<std::string> recompute = {"norms", "activations"};
+  std::vector<std::string> save;     // exceptions from `recompute`
   std::vector<std::string> offload;  // kept activations that are offloaded to host memory
 
   bool operator==(const CheckpointingConfig&) const = default;
@@ -364,7 +367,8 @@ struct MemoryConfig {
   std::optional<MemorySize> budget;
   std::optional<MemorySize> host_budget;
   PlaceOrAuto weights = PlaceOrAuto::kDevice;
-  PlaceOrAuto gradients = PlaceOrAuto::kDevice;  // of gradients carried between micro-steps
+  // Placement of gradients carried between micro-steps.
+  PlaceOrAuto gradients = PlaceOrAuto::kDevice;
   // The number of blocks whose parameters are placed on the host. nullopt is auto: the solver's
   // choice if it chooses the placement, otherwise all blocks and the parameters outside blocks.
   std::optional<int64_t> host_blocks;
@@ -504,7 +508,8 @@ struct RunConfig {
   LoraConfig lora;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
-  std::map<std::string, ObjectiveConfig> objectives;  // by name; only those that the file names
+  // Settings by objective; only for objectives that the file names.
+  std::map<std::string, ObjectiveConfig> objectives;
   AmpConfig amp;
   CheckpointingConfig checkpointing;
   MemoryConfig memory;

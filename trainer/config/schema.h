@@ -22,9 +22,9 @@ struct Key {
   std::string path;  // "optimizer.lr"
   Type type;
   std::string doc;                   // one sentence, Markdown
-  Value default_value;               // from RunConfig{}
+  Value default_value;               // the field's value in RunConfig{}
   std::string derived;               // in words, how a default that is not constant is derived
-  std::vector<std::string> choices;  // for kEnum
+  std::vector<std::string> choices;  // the values of a kEnum
   std::map<std::string, std::string> also;  // other spellings of choices: "true", "false"
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();

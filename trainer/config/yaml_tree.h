@@ -17,10 +17,10 @@ struct Tree {
 
   Kind kind = Kind::kNull;
   std::string origin;              // "run.yaml:12"
-  std::string text;                // for kScalar
-  bool quoted = false;             // for kScalar: a string even if it looks like a number
-  std::vector<Tree> items;         // for kList
-  std::vector<TreeEntry> entries;  // for kMap, in the order of the file; keys are unique
+  std::string text;                // a scalar's text
+  bool quoted = false;             // whether a scalar is a string even if it looks like a number
+  std::vector<Tree> items;         // a list's items
+  std::vector<TreeEntry> entries;  // a map's entries in the order of the file; keys are unique
 };
 
 struct TreeEntry {

@@ -11,7 +11,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-constexpr size_t kMostColumns = 100;  // of a line with names above its numbers
+constexpr size_t kMostColumns = 100;  // longest line with names above its numbers
 constexpr size_t kMostName = 24;      // longest name, in columns
 constexpr size_t kWorst = 5;          // number of classes listed
 constexpr size_t kConfusions = 10;
@@ -132,7 +132,7 @@ class Matrix {
 
   size_t classes_;
   std::span<const double> counts_;
-  std::vector<double> labels_, predictions_;  // sums over rows and columns
+  std::vector<double> labels_, predictions_;  // sums over rows and columns of the matrix
   std::vector<std::string> names_;
   bool named_ = false;  // whether the data names the classes
 };

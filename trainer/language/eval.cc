@@ -178,11 +178,11 @@ struct EvalResult {
   bool is_text = true;
   double loss = 0;
   std::vector<EvaluatedMetric> metrics = {};  // all but the loss
-  std::vector<StepMetrics> values = {};       // by objective
+  std::vector<StepMetrics> values = {};       // values by objective
   std::vector<std::string> class_names = {};
   std::optional<double> bits_per_byte;  // known if every token is a byte
-  const char* unit = "targets";         // for data other than text
-  int64_t targets = 0;                  // for text, their unit is tokens
+  const char* unit = "targets";         // unit of `targets` for data other than text
+  int64_t targets = 0;                  // number of targets; for text, of tokens
   int64_t batches = 0;
   double seconds = 0;
 

@@ -83,7 +83,7 @@ class Sampler {
   double top_p_;
   std::mt19937_64 random_;
   std::vector<int32_t> order_;
-  std::vector<double> weights_;  // of the ids in `order_`
+  std::vector<double> weights_;  // weights of the ids in `order_`
   std::vector<std::pair<double, int32_t>> heap_;
 };
 
@@ -158,9 +158,9 @@ struct GenerateCommand {
   std::string tokenizer;               // empty: the run's, or the folder's own
   std::vector<std::string> for_texts;  // given options that only text models have: "--prompt"
 
-  ConversationOptions chat;  // for models that continue texts
+  ConversationOptions chat;  // only for models that continue texts
 
-  ImageOptions images;  // for models that generate images
+  ImageOptions images;  // only for models that generate images
 };
 // Writes the text to stdout as it grows, and the time taken to stderr. For other uses: the answers
 // of a conversation (generate_chat.h), or images to files (generate_images.h). UserError if the

@@ -32,7 +32,7 @@ struct PredictCommand {
   std::string dtype = "fp32";         // of weights and activations: fp32, bf16, fp16
   std::optional<int64_t> batch = {};  // number of inputs at a time; default: the run's micro-batch
   int64_t top = 3;                    // number of candidates to print
-  std::string to;                     // for volumes: the folder for their segmentations
+  std::string to;                     // output folder for the segmentations of volumes
   bool overwrite = false;             // replace other weights' files there
   // For volumes: the overlap of windows as a fraction of their sides; default: that of the run's
   // evaluations.
@@ -99,7 +99,7 @@ struct Predicted {
   InferenceMemory memory = {};
   // For volumes: bytes of host memory in addition to the arena (volume_needs.h).
   int64_t host = 0;
-  std::string problem = {};  // about inputs that were skipped; empty: none
+  std::string problem = {};  // message about inputs that were skipped; empty: none
 };
 Predicted PredictPictures(const PredictCommand& command, const TrainedModel& trained);
 Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trained);
@@ -107,7 +107,7 @@ Predicted PredictTexts(const PredictCommand& command, const TrainedModel& traine
 Predicted FillMasks(const PredictCommand& command, TrainedModel trained);
 
 struct Candidate {
-  int64_t number = 0;  // of a class or a token
+  int64_t number = 0;  // number of a class or a token
   double probability = 0;
 };
 // The `count` most likely candidates by the softmax of the logits; of equal ones the smaller number
@@ -128,7 +128,7 @@ std::string ClassName(const std::vector<std::string>& names, int64_t number);
 // The place of an input: a file, and the number of a picture or a line in it.
 struct InputPlace {
   std::string file;
-  const char* unit = "index";  // of what `number` counts: "index" or "line"
+  const char* unit = "index";  // unit of `number`: "index" or "line"
   int64_t number = -1;         // -1: the complete file is the input
 };
 // The prediction for an input as a line for people or programs, from a classifier's logits.

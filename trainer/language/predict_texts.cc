@@ -162,7 +162,7 @@ struct TextRows {
 // A [MASK] in a text.
 struct Mask {
   size_t text = 0;
-  int32_t position = 0;  // of its token
+  int32_t position = 0;  // position of its token
   std::vector<Candidate> candidates = {};
 };
 

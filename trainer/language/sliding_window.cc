@@ -11,7 +11,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-constexpr double kSigma = 1.0 / 8;  // as a fraction of the side
+constexpr double kSigma = 1.0 / 8;  // standard deviation as a fraction of the side
 constexpr float kLeastWeight = 1e-3f;
 
 std::vector<double> Gaussian(int64_t side) {

@@ -30,12 +30,12 @@ struct VolumeNeeds {
   // Buffers for reading and writing files, and of gzip.
   static constexpr int64_t kBuffers = int64_t{2} << 20;
 
-  int64_t inputs = 0;  // of a batch, on the host throughout
+  int64_t inputs = 0;  // inputs of a batch, on the host throughout
   int64_t reading = 0;
-  int64_t voxels = 0;   // in the model's resolution
-  int64_t sums = 0;     // from SlidingWindow::Bytes
-  int64_t windows = 0;  // the windows' positions
-  int64_t logits = 0;   // of a batch
+  int64_t voxels = 0;   // voxels in the model's resolution
+  int64_t sums = 0;     // SlidingWindow::Bytes
+  int64_t windows = 0;  // positions of the windows
+  int64_t logits = 0;   // logits of a batch
   int64_t classes = 0;  // of voxels in the model's resolution
   int64_t writing = 0;
 

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kCubicMillimetres = 1000;  // in a millilitre
+constexpr double kCubicMillimetres = 1000;  // cubic millimetres in a millilitre
 
 std::string NameOf(size_t number, const std::vector<std::string>& names) {
   return number < names.size() ? names[number] : std::to_string(number);

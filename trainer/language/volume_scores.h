@@ -15,7 +15,7 @@ namespace plimsoll::trainer {
 struct VolumeScores {
   bool labelled = false;
   double voxel_ml = 0;
-  std::vector<int64_t> voxels;  // number segmented as the class
+  std::vector<int64_t> voxels;  // number of voxels segmented as each class
   // Dice coefficient, 2·TP / (2·TP + FP + FN), over voxels that have a label; NaN for a class that
   // is not in the label, as in MONAI's DiceMetric.
   std::vector<double> dice;

@@ -12,7 +12,7 @@
 namespace plimsoll::trainer {
 
 struct NamedPlan {
-  std::string name;  // its file's name, for messages
+  std::string name;  // the file's name, for messages
   nlohmann::ordered_json plan;
 };
 

@@ -73,7 +73,7 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
             Settings& settings = run.model.settings;
             settings.Set("sequence", value);
             if (limited) return;
-            settings.Remove("max_sequence");  // it is derived again, as in a file
+            settings.Remove("max_sequence");  // max_sequence is derived again, as in a file
             models::Complete(*models::FindFamily(run.model.family), settings);
           },
           limit, limited ? "model.max_sequence allows no more" : "more are not tried"};

@@ -28,11 +28,11 @@ using nlohmann::ordered_json;
 
 struct ParameterRow {
   std::string name;
-  std::vector<std::string> checkpoint;  // its tensors' names in checkpoints
+  std::vector<std::string> checkpoint;  // names of the parameter's tensors in checkpoints
   // Names of tensors in checkpoints that repeat it, such as a tied head.
   std::vector<std::string> copies;
-  graph::Shape shape;  // of the unsharded parameter
-  std::string dtype;   // of a rank's stored part
+  graph::Shape shape;  // unsharded shape
+  std::string dtype;   // type in which a rank stores it
   bool trained = false;
   int64_t bytes = 0;  // size of a rank's part
 };

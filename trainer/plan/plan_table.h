@@ -36,7 +36,7 @@ class SweepTable {
 
  private:
   struct Row {
-    int64_t budget;  // for the process
+    int64_t budget;  // budget of the process
     const memory::Candidate* plan;
   };
   StepSolver& solver_;

@@ -49,7 +49,7 @@ std::string Comment(const std::string& text, const std::string& indent);
 // A run file's device and budget.
 struct Target {
   std::string name;      // "NVIDIA H200", "CPU"
-  std::string key = {};  // in trainer/resolve/known_gpus.h; empty: this machine's device
+  std::string key = {};  // key in trainer/resolve/known_gpus.h; empty: this machine's device
   bool gpu = false;
   int major = 0, minor = 0;  // compute capability
   std::string budget;        // the default: 90 % of the GPU's memory, 80 % of the machine's

@@ -15,7 +15,8 @@ struct ConfigForCommand {
   // "h200", "cpu" (trainer/resolve/known_gpus.h); empty: memory.device of a --set, or this
   // machine's.
   std::string device;
-  std::string budget;  // for memory.budget; empty: 90 % of the GPU's memory, 80 % of the machine's
+  // Value of memory.budget; empty: 90 % of the GPU's memory, 80 % of the machine's.
+  std::string budget;
   std::vector<std::string> sets = {};  // "key=value"; these keys are not chosen
   // Of adapters; 0: no adapters, unless the model's file has some.
   int64_t lora_rank = 0;

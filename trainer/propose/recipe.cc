@@ -49,7 +49,7 @@ void KeepMicroBatch(int64_t samples, Choices& choices) {
 }
 
 struct Recipe {
-  int64_t samples;  // in an update
+  int64_t samples;  // number of samples in an update
   const char *lr, *weight_decay;
   std::string lr_why;
   const char* whose;  // source of the batch size

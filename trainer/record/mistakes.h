@@ -15,7 +15,7 @@ namespace plimsoll::trainer {
 class Mistakes {
  public:
   static constexpr size_t kMost = 24;   // images
-  static constexpr int64_t kSide = 64;  // in pixels; larger images are scaled down
+  static constexpr int64_t kSide = 64;  // largest side in pixels; larger images are scaled down
 
   // Collects mistakes in the batch that `session` has evaluated last; `first` is the number of its
   // first sample among the held-out ones. Does nothing unless the program leaves each sample's

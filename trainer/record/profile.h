@@ -20,9 +20,10 @@ namespace plimsoll::trainer {
 // One run of a program.
 struct ProgramRun {
   int64_t step = 0;
-  int program = 0;                       // index in CompiledStep::programs
-  double start_us = 0;                   // since the first collected run
-  std::vector<runtime::NodeTime> nodes;  // in the order in which they started; views are absent
+  int program = 0;      // index in CompiledStep::programs
+  double start_us = 0;  // since the first collected run
+  // Times of nodes in the order of their start, without views.
+  std::vector<runtime::NodeTime> nodes;
 };
 
 // Collects runs. The session must be made with ExecutorOptions::profile.
@@ -42,7 +43,7 @@ class ProfileCollector {
 
   Session& session_;
   std::vector<ProgramRun> runs_;
-  std::vector<int64_t> nanoseconds_before_;  // by node of the program, over all runs so far
+  std::vector<int64_t> nanoseconds_before_;  // each node's time in all runs so far
   Clock::time_point first_, now_;
 };
 
@@ -54,7 +55,7 @@ std::vector<runtime::NodeTime> InSequence(const std::vector<int64_t>& node_nanos
 struct OpGroup {
   std::string op;
   graph::Phase phase = graph::Phase::kForward;
-  std::string shapes;  // of the first two inputs: "bf16[8,64] bf16[64,256]"
+  std::string shapes;  // first two inputs: "bf16[8,64] bf16[64,256]"
   double nodes = 0;
   double seconds = 0;
   double flops = 0;

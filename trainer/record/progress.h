@@ -44,7 +44,7 @@ struct StepReport {
   int64_t resident_bytes = 0;
   std::string diverged;  // why the step diverged, and the consequence
   std::optional<RankSpread> ranks;
-  std::optional<Energy> energy;  // of all ranks, after some seconds of steps
+  std::optional<Energy> energy;  // energy of all ranks, after some seconds of steps
 };
 
 class Progress {

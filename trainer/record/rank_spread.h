@@ -10,9 +10,9 @@
 namespace plimsoll::trainer {
 
 struct RankSpread {
-  double fastest_seconds = 0, slowest_seconds = 0;  // of a step
+  double fastest_seconds = 0, slowest_seconds = 0;  // times of a step
   int slowest = 0;                                  // the number of the slowest rank
-  int64_t least_bytes = 0, most_bytes = 0;          // of a rank's process on its device
+  int64_t least_bytes = 0, most_bytes = 0;          // memory of a rank's process on its device
   std::optional<Energy> energy = {};                // the sum over all ranks, if all have one
 };
 

@@ -30,7 +30,7 @@ struct RunMetrics {
   std::optional<int64_t> most_gpu_bytes;
   int64_t skipped = 0;
   int64_t without_targets = 0;  // number of steps without targets
-  std::vector<Energy> energy;   // of each window, in order
+  std::vector<Energy> energy;   // energy of each window, in order
 };
 
 // The functions below skip an incomplete last line, which a killed run leaves, and ignore members

@@ -21,12 +21,14 @@ struct RunResult {
   const RunMetrics& metrics;
   int ranks = 1;
   std::optional<double> tokens_per_step = {};  // mean without padding; nothing: TokensPerStep
-  std::optional<int64_t> budget_bytes = {}, arena_budget_bytes = {};  // from memory.budget
+  // Limits that memory.budget sets.
+  std::optional<int64_t> budget_bytes = {}, arena_budget_bytes = {};
   std::string chosen = {};  // the budget solver's choices; empty: it had none
   std::optional<double> predicted_step_seconds = {};
-  std::optional<int64_t> predicted_process_bytes = {};  // for a GPU; the measured bytes follow
+  // Only for a GPU; the next member is the measurement.
+  std::optional<int64_t> predicted_process_bytes = {};
   std::optional<int64_t> process_bytes = {};
-  std::optional<int64_t> used_bytes = {};  // of the arena, if canaries measured them
+  std::optional<int64_t> used_bytes = {};  // used bytes of the arena, if canaries measured them
   // The best evaluation, if train.monitor names another metric than the loss.
   struct Monitored {
     std::string metric;

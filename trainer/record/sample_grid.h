@@ -37,7 +37,7 @@ class SampleGrid {
 
  private:
   int64_t height_ = 0, width_ = 0, channels_ = 0;
-  std::map<int64_t, std::vector<uint8_t>> images_;  // by sample; [H,W,C]
+  std::map<int64_t, std::vector<uint8_t>> images_;  // images [H,W,C], by sample
 };
 
 }  // namespace plimsoll::trainer

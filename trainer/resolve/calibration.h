@@ -57,7 +57,7 @@ struct CalibrationOptions {
   double call_seconds = 1.0;  // calls predicted to take longer are not timed
   // The limit of all timing, in seconds; the times of other calls are scaled from timed ones.
   double total_seconds = 30;
-  std::function<void(const std::string&)> say;  // for warnings and progress; may be empty
+  std::function<void(const std::string&)> say;  // prints warnings and progress; may be empty
 };
 
 // $XDG_CACHE_HOME/plimsoll or $HOME/.cache/plimsoll; empty when neither is set.

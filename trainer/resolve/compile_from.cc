@@ -129,7 +129,8 @@ void CheckStoredAttention(const config::RunConfig& config, const models::Model& 
 
 // Refuses, by a rough estimate, a run whose sums of bytes would overflow the 64 bits of plans.
 void CheckSize(const config::RunConfig& config, const models::Model& model) {
-  constexpr double kBytesPerParameter = 32, kBytesPerElement = 16;  // with gradients and workspaces
+  // Estimates that include gradients and workspaces.
+  constexpr double kBytesPerParameter = 32, kBytesPerElement = 16;
   double elements = 0;  // elements of one sequence's activations
   for (const graph::Program& program : LossPrograms(model, config.model.sequence())) {
     for (const graph::Tensor& tensor : program.tensors()) {

@@ -71,7 +71,8 @@ std::string FirstOf(const std::vector<std::string>& names) {
 void FreezeWhole(const RunConfig& config, const std::vector<Part>& parts,
                  const std::map<std::string, std::string>& pattern_of,
                  std::set<std::string>& frozen) {
-  std::map<std::string, std::vector<std::string>> missing;  // tensors by parameter
+  // Tensors that no pattern names, by parameter.
+  std::map<std::string, std::vector<std::string>> missing;
   for (const Part& part : parts) {
     if (!pattern_of.contains(part.name)) missing[part.parameter.name].push_back(part.name);
   }
@@ -114,7 +115,7 @@ std::vector<std::string> FrozenFrom(const RunConfig& config, const models::Model
   const std::vector<Part> parts = PartsOfParameters(model);
   const std::string prefix = model.checkpoint_table().prefix;
   std::set<std::string> frozen;
-  std::map<std::string, std::string> pattern_of;  // by the checkpoint's tensor name
+  std::map<std::string, std::string> pattern_of;  // patterns by the checkpoint's tensor name
   for (const std::string& pattern : config.train.freeze) {
     bool own = false, stored = false;
     for (const std::string& name : NamesOf(model)) {

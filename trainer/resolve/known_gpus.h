@@ -12,7 +12,7 @@ struct KnownGpu {
   const char* name;    // "NVIDIA H200"
   int major, minor;    // compute capability
   int64_t sold_gb;     // gigabytes of memory that its maker states
-  int64_t memory_mib;  // as the driver reports it: less if error correction takes a part
+  int64_t memory_mib;  // memory that the driver reports; less if error correction takes a part
 
   int64_t memory_bytes() const { return memory_mib << 20; }
 };

@@ -28,7 +28,7 @@ using runtime::AvailableMemoryBytes;
 struct Sharing {
   std::vector<size_t> ranks;
   int64_t bytes = 0;
-  int64_t most = 0;  // of one rank
+  int64_t most = 0;  // the largest share of one rank
   int64_t available = AvailableMemoryBytes::kNoLimit;
 
   void Add(size_t rank, int64_t of_rank, int64_t left) {

@@ -97,7 +97,7 @@ ResolvedRun Decode(const std::string& text, const RunConfig& config, const model
 
 // The plans of one layout of the ranks, within its budget.
 struct LayoutPlans {
-  std::string name;  // from LayoutText
+  std::string name;  // text from LayoutText
   memory::Budget budget;
   std::unique_ptr<StepSolver> solver = nullptr;
   double least_seconds = 0;  // lower bound on the time of a step

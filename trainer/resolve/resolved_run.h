@@ -36,8 +36,8 @@ struct ResolvedRun {
 
 // The cost of the plan of one layout of the ranks.
 struct LayoutCost {
-  double seconds = 0;  // of a step; all layouts do the same work
-  int64_t bytes = 0;   // on a rank's device
+  double seconds = 0;  // time of a step; all layouts do the same work
+  int64_t bytes = 0;   // bytes on a rank's device
 };
 // Two layouts count as equally fast if their predicted times differ by less than this fraction.
 inline constexpr double kAsFast = 0.005;
@@ -61,7 +61,7 @@ struct FastestPlan {
   std::vector<std::string> Reasons(bool used_only) const;
 
  private:
-  std::string layout_;  // in words; empty: the run leaves none open
+  std::string layout_;  // text of the chosen layout; empty: no layout is open
 };
 
 // Chooses what the file leaves open (FastestPlan).

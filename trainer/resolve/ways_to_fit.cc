@@ -25,7 +25,7 @@ using config::RunConfig;
 struct Change {
   // "optimizer.state_dtype"; among changes of one key the first that fits is named.
   std::string key;
-  std::vector<std::pair<std::string, std::string>> values;  // for all keys that change
+  std::vector<std::pair<std::string, std::string>> values;  // the values of all keys that change
   RunConfig run;                                            // the run with the change
   // Whether memory.budget is one of the keys.
   bool brings_budget = false;

@@ -47,7 +47,7 @@ TensorType TypeOf(const std::string& dtype) {
 
 // The run, snapshot or model to export.
 struct Source {
-  std::string folder;  // of the weights
+  std::string folder;  // the folder of the weights
   std::string in_words;
   config::RunConfig config;
   std::unique_ptr<models::Model> model;

@@ -98,7 +98,7 @@ ReferenceLogProbs ReferenceLogProbs::Compute(
   const int64_t data_rank = ranks.position().at(kDataAxis);
   // All ranks run the same number of batches, because some programs need all ranks.
   const int64_t batches = (rows.count() + batch * data_ranks - 1) / (batch * data_ranks);
-  std::vector<float> sums;  // for this rank's rows
+  std::vector<float> sums;  // log-probabilities of this rank's rows
   for (int64_t i = 0; i < batches; ++i) {
     const int64_t first = (i * data_ranks + data_rank) * batch;
     for (int64_t row = 0; row < batch; ++row) {

@@ -44,7 +44,7 @@ struct Resumed {
   snapshots::Snapshot snapshot;
   RunRecord record;
   int64_t step;    // the next step
-  bool continues;  // in the same directory; otherwise the run branches off
+  bool continues;  // whether the run stays in the same directory; otherwise it branches off
 };
 
 }  // namespace plimsoll::trainer

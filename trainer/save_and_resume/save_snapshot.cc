@@ -127,7 +127,7 @@ Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step, const 
   Manifest manifest{
       .program = fmt::format("{} ({})", Version(), Commit()), .step = step, .run = run};
   std::vector<std::map<std::string, uint32_t>> crcs;
-  std::map<int64_t, json> records;  // by stage
+  std::map<int64_t, json> records;  // tensor records, by pipeline stage
   for (const std::string& text : shards) {
     json shard = json::parse(text);
     const auto rank = static_cast<int64_t>(manifest.shards.size());

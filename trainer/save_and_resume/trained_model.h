@@ -21,7 +21,7 @@
 namespace plimsoll::trainer {
 
 struct TrainedModel {
-  std::string folder;  // as the user named it
+  std::string folder;  // the folder as the user named it
   // For a checkpoint alone: defaults, and a context of at most 1024 tokens.
   config::Loaded loaded;
   std::string weights;  // the folder of the weights, or of the base weights of an adapter

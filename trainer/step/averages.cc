@@ -40,7 +40,7 @@ std::unique_ptr<Program> ExchangeAverages(std::span<const Program* const> step) 
   g.set_phase(graph::Phase::kUpdate);
   g.set_made_by("averages");
   for (const Program* of_step : step) {
-    std::map<std::string_view, const Tensor*> masters, averages;  // by owner
+    std::map<std::string_view, const Tensor*> masters, averages;  // tensors by owner
     for (const Tensor& tensor : of_step->tensors()) {
       if (!tensor.owner || tensor.alias) continue;
       if (tensor.role == Role::kMaster) masters[tensor.owner->name] = &tensor;

@@ -72,7 +72,7 @@ struct Copied {
   bool in_parts;   // each rank copies a part
   int64_t bytes;   // bytes of the copy
   size_t number;   // index in CarriedState()
-  int64_t change;  // from FirstChanges()
+  int64_t change;  // first change, from FirstChanges()
 };
 
 // Groups the tensors to copy, in the order in which the step changes them. Within a group tensors

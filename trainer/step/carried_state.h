@@ -1,14 +1,14 @@
-// The training state, the tensors that a snapshot holds; and the program that copies them, so that
-// training continues while the copy is on its way to disk (save.async):
+// The training state: the tensors that a snapshot holds. Also the program that copies them, so that
+// training continues while the copy is written to disk (save.async):
 //
-//   %w.snapshot = copy_start(%w)              carried as well: the plan has memory for it
-//   %m.snapshot = copy_start(own_part(%m))    a data rank's own part of what all have alike
+//   %w.snapshot = copy_start(%w)              the copy is a carried tensor with planned memory
+//   %m.snapshot = copy_start(own_part(%m))    a data rank copies its part of a replicated tensor
 //   copy_done(%w.snapshot, %w)
 //   copy_done(%m.snapshot, own_part(%m))
 //   …                                         the next group
 //
-// Groups come in the order in which a step changes them, so that the step behind the snapshot waits
-// as little as possible (runtime/state_reads.h).
+// Groups are copied in the order in which a step changes them, so that the step after the snapshot
+// waits as little as possible (runtime/state_reads.h).
 #pragma once
 
 #include <memory>

@@ -400,8 +400,9 @@ class Compiler {
   CompileOptions options_;
   std::set<std::string, std::less<>> kept_;  // tensors of a stage's slots (CutIntoPhases)
   const std::vector<models::Objective> objectives_;
-  std::map<std::string, int64_t> draw_of_;  // the first draw of an objective's last update
-  std::map<std::string, std::vector<MetricInfo>> of_steps_, of_evaluations_;  // by objective
+  std::map<std::string, int64_t> draw_of_;  // the first draw of each objective's last update
+  // Metrics by objective.
+  std::map<std::string, std::vector<MetricInfo>> of_steps_, of_evaluations_;
   CompiledStep result_;
 };
 

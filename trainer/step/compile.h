@@ -24,7 +24,7 @@ struct CompiledStep {
   CompileOptions options;
   ProgramList programs;
   StepPrograms step;
-  std::vector<models::Objective> objectives;  // that the step trains
+  std::vector<models::Objective> objectives;  // objectives that the step trains
   std::vector<MetricInfo> metrics;            // metrics of the step and of evaluation, by objective
   std::vector<models::StateInfo> states;      // states of the model
   memory::MemoryPlan plan;

@@ -61,7 +61,7 @@ struct CompileOptions {
   bool stored_attention = false;
   adapters::Lora lora;
   amp::AmpOptions amp;
-  optim::UpdateOptions update;  // of objectives without an entry in `updates`
+  optim::UpdateOptions update;  // options for objectives without an entry in `updates`
   std::map<std::string, optim::UpdateOptions> updates = {};  // updates by objective's name
   // Name patterns of frozen parameters: they have no gradients and no optimizer state.
   std::vector<std::string> frozen = {};

@@ -21,7 +21,7 @@ std::set<std::string, std::less<>> InputsWithoutData(std::span<const models::Obj
 
 // The layout of a micro-step's slots in a place.
 struct InputPlaceLayout {
-  std::vector<int64_t> offsets;  // by slot
+  std::vector<int64_t> offsets;  // offsets of the slots
   int64_t bytes = 0;             // the size of a place
 };
 InputPlaceLayout LayOutInputs(std::span<const int64_t> slot_bytes);

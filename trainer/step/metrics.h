@@ -41,7 +41,7 @@ std::vector<MetricInfo> BuiltInMetrics();
 struct MetricSum {
   std::vector<double> sum;           // row-major
   std::optional<double> count = {};  // only if the metric is counted
-  double value() const;              // for a scalar metric
+  double value() const;              // the value of a scalar metric
   void Add(const MetricSum& more);
 };
 
@@ -55,11 +55,11 @@ struct CodeShares {
 struct StepMetrics {
   double loss = 0;        // nats per token, mean over the step's tokens
   double grad_norm = 0;   // infinite or NaN if a gradient is
-  double loss_scale = 1;  // for the next step
+  double loss_scale = 1;  // loss scale of the next step
   int64_t skipped = 0;    // updates skipped so far, by loss scaling or a divergence
   int64_t skipped_in_a_row = 0;
   std::optional<CodeShares> codes = {};  // only with amp.fp8.counts
-  std::vector<MetricSum> declared = {};  // in the order of CompiledStep::metrics
+  std::vector<MetricSum> declared = {};  // declared metrics, in the order of CompiledStep::metrics
 
   // For evaluations: adds the metrics of another batch to these.
   void AddBatch(const StepMetrics& batch);

@@ -26,11 +26,11 @@ enum class ProgramKind { kTrain, kEvaluate, kLogits };
 // The purpose of a program.
 struct Purpose {
   ProgramKind kind;
-  models::Objective objective = {};          // for training and evaluation
-  graph::Carry carry = graph::Carry::kNone;  // for training
+  models::Objective objective = {};          // only for training and evaluation
+  graph::Carry carry = graph::Carry::kNone;  // only for training
   bool update = false;
-  int64_t tokens = 0;   // for logits: the tokens of each text
-  bool cached = false;  // for logits: the cache holds the texts' earlier tokens
+  int64_t tokens = 0;   // number of tokens of each text; only for logits
+  bool cached = false;  // whether the cache holds the texts' earlier tokens; only for logits
   // For training and evaluation: the names of tensors that are summed over micro-steps and ranks;
   // the first is the loss.
   std::vector<std::string> metrics = {};

@@ -242,7 +242,7 @@ class Session {
   struct Where {
     bool exists = false;  // a program uses it
     graph::TensorType type;
-    std::span<std::byte> bytes;  // at the device's addresses
+    std::span<std::byte> bytes;  // memory at the device's addresses
   };
 
   Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned, runtime::Device* device,
@@ -344,13 +344,13 @@ class Session {
     std::vector<std::vector<std::byte>> staged;
     // The place from which the step's runs read, or kSlots.
     int place = kSlots;
-    std::vector<char> there;                   // by slot: whether the device has the place's data
-    std::vector<std::vector<size_t>> read_by;  // by program: the slots that it reads
+    std::vector<char> there;                   // whether the device has the place's data, by slot
+    std::vector<std::vector<size_t>> read_by;  // indices of slots that a program reads, by program
   };
   // By the micro-step's number within its program.
   std::vector<MicroStepInputs> inputs_;
   std::unique_ptr<runtime::InputMemory> input_memory_;  // nullptr without places
-  std::vector<std::vector<Slot>> place_slots_;          // by place
+  std::vector<std::vector<Slot>> place_slots_;          // slots of each place
   struct ObjectiveTensors {
     Where token_weight, sample_weight, lr, loss_limit;
     Where loss, grad_norm, loss_scale, skipped, codes;
@@ -370,7 +370,7 @@ class Session {
   MeshPosition position_;
   runtime::AxisGroups groups_;
   runtime::StageLink* link_;            // nullptr if the programs run the complete model
-  std::vector<StageTensors> of_stage_;  // by slot
+  std::vector<StageTensors> of_stage_;  // tensors for each slot
   std::atomic<bool> in_parts_ = false;  // whether the last update has left weights sharded
 
   // Metrics in flight: one entry for each step that the host may run ahead, one for the step before

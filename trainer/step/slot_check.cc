@@ -136,8 +136,8 @@ class SlotReplay {
   const std::span<const StepEntry> entries_;
   const TensorNames& kept_;
   const TensorNames& shared_;
-  std::vector<SlotUses> uses_;             // by program
-  std::map<int64_t, TensorNames> inputs_;  // by slot
+  std::vector<SlotUses> uses_;             // each program's reads and writes
+  std::map<int64_t, TensorNames> inputs_;  // names of data inputs, by slot
   // The number of readers to come, by tensor and micro-batch.
   std::map<std::pair<std::string, int64_t>, int> unread_;
   // The micro-batch whose value a tensor holds.

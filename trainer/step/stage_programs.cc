@@ -113,9 +113,11 @@ class StageStep {
   const ProgramList& wholes_;
   const PassRunner& run_;
   const int64_t stages_, stage_;
-  std::map<std::pair<int, int64_t>, PhasePrograms> cuts_;      // by uncut program and slot
-  std::map<std::tuple<int, int64_t, StepAction>, int> parts_;  // by uncut program, slot and action
-  std::map<std::string, int> numbers_;                         // program indices by text
+  // Cut programs, by uncut program and slot.
+  std::map<std::pair<int, int64_t>, PhasePrograms> cuts_;
+  // Indices of cut programs, by uncut program, slot and action.
+  std::map<std::tuple<int, int64_t, StepAction>, int> parts_;
+  std::map<std::string, int> numbers_;  // indices of programs, by their text
   ProgramList programs_;
   std::set<std::string, std::less<>> kept_;
 };

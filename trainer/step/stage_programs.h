@@ -1,9 +1,10 @@
-// The step of a pipeline's stage: its micro-steps, cut by their phases into programs for each slot
-// of a micro-batch, in the order of 1F1B.
+// The step of a pipeline stage: its micro-steps, cut by their phases (forward, backward) into
+// programs for each slot, in the order of 1F1B. A slot holds one micro-batch in flight. Program
+// runs of a step:
 //
-//   train_first, train_middle × 2, train_last        as one rank runs 4 micro-steps
+//   train_first, train_middle × 2, train_last        one rank, 4 micro-steps
 //
-//   forward, micro_step.1.forward, backward, …, update   as the first of 2 stages runs them
+//   forward, micro_step.1.forward, backward, …, update   the first of 2 stages
 #pragma once
 
 #include <functional>

@@ -22,7 +22,8 @@ using parallel::kStageOutGrad;
 
 std::string Text(int64_t stage, const StageRun& run) {
   static constexpr std::string_view kActions[] = {"forward and backward of", "forward of",
-                                                  "backward of", "update after"};  // by StepAction
+                                                  // Texts in the order of StepAction.
+                                                  "backward of", "update after"};
   return fmt::format("stage {}, {} micro-batch {} in slot {}", stage,
                      kActions[static_cast<size_t>(run.action)], run.micro_batch, run.slot);
 }
@@ -118,7 +119,7 @@ class StageProver {
   }
 
   const int64_t stage_, stages_, micro_batches_;
-  std::map<int64_t, int64_t> slots_;  // by slot: the micro-batch that it holds
+  std::map<int64_t, int64_t> slots_;  // the micro-batch that each slot holds
   int64_t begun_ = 0, ended_ = 0, most_ = 0;
   bool updated_ = false;
 };
@@ -208,7 +209,7 @@ class Rendezvous {
   }
 
   const std::span<const StageList> stages_;
-  std::vector<size_t> next_;  // by stage: its next run
+  std::vector<size_t> next_;  // the next run of each stage
   // By stage: the runs whose messages wait for their receivers, in order.
   std::vector<std::deque<const StageRun*>> sent_;
   int64_t transfers_ = 0;

@@ -60,15 +60,15 @@ ScheduleProof ProveSchedule(std::span<const StageList> stages, int64_t micro_bat
 
 // The seconds that runs of a stage take.
 struct StageSeconds {
-  double forward = 0;   // for a micro-batch
-  double backward = 0;  // for a micro-batch; of the last stage, both passes
+  double forward = 0;   // time for a micro-batch
+  double backward = 0;  // time for a micro-batch; for the last stage, of both passes
   double update = 0;
-  double send = 0;  // for a message to either neighbour
+  double send = 0;  // time for a message to either neighbour
 };
 
 struct StepTimeline {
   double seconds = 0;        // the step's time
-  std::vector<double> idle;  // by stage: the share of the step in which it is idle
+  std::vector<double> idle;  // the share of the step in which each stage is idle
 };
 
 // The timeline of a step with these lists. Transfers overlap with runs. All updates begin together,

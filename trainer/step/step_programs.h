@@ -110,7 +110,7 @@ struct StepPrograms {
   // reads them. The next step's first program gathers them itself.
   int gather = -1;
   int exchange = -1;                  // swaps weights and their averages (averages.h)
-  std::vector<int> evaluations = {};  // by objective; empty: not compiled
+  std::vector<int> evaluations = {};  // evaluation programs, by objective; empty: not compiled
   // By objective: the program that sums the metrics of all stages after an evaluation; empty
   // without stages.
   std::vector<int> evaluation_sums = {};
