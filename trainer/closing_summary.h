@@ -16,7 +16,7 @@ struct Closing {
   std::string averages = "";  // the folder of averaged weights; empty: none
   // The steps before the saved weights, if later steps followed.
   std::optional<int64_t> weights_after = {};
-  std::string report;  // the page; empty: none was written
+  std::string report;  // the report page; empty: none was written
   // "by rates measured here on 2026-11-20", if rates measured on this machine chose the plan;
   // otherwise empty.
   std::string rates = "";

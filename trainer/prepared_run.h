@@ -54,7 +54,7 @@ class PreparedRun {
  public:
   StepFeed feed;
   std::optional<HeldOut> held_out;  // set if train.eval_every is
-  // For preferences; the data's rows then contain them.
+  // Reference log-probabilities of preferences, until the data's rows contain them.
   std::optional<ReferenceLogProbs> references;
   std::unique_ptr<data::Tokenizer> tokenizer;  // set if train.sample_every is
   // Tokens that end the model's texts, in addition to the tokenizer's own.

@@ -55,8 +55,8 @@ class StepFeed {
   // Advice to reduce that time: "more data.workers may help"; empty: none.
   std::string Advice() const;
 
-  // "data: 2 workers prepare 1500 samples/s, training takes 320/s"; empty without workers or
-  // measurements.
+  // The text of both rates: "data: 2 workers prepare 1500 samples/s, training takes 320/s"; empty
+  // without workers or measurements.
   std::string RatesText() const;
   // A warning, returned once, if training has waited for data for more than a fifth of some
   // seconds.
@@ -86,8 +86,8 @@ class StepFeed {
   std::optional<Clock::time_point> start_;  // time of the first batch
   double fill_seconds_ = 0;                 // time in Fill during the step
   double copied_before_ = 0;                // DeviceMemory::copy_seconds before the step
-  double waited_seconds_ = 0;               // over all taken steps
-  int64_t samples_ = 0;                     // number filled so far
+  double waited_seconds_ = 0;               // waiting time over all taken steps
+  int64_t samples_ = 0;                     // number of samples filled so far
   bool said_held_back_ = false, said_unread_ = false;
   // The session's places; nullptr: the prefetcher has its own.
   std::unique_ptr<data::BatchMemory> places_;

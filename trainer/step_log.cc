@@ -50,8 +50,8 @@ StepLog::Done StepLog::Take(bool alone) {
   under_way_.pop_front();
   const std::span<const StepMetrics> metrics = session.TakeMetrics();
   const auto now = Clock::now();
-  // If the host enqueues the next step before it reports this one, it notices this one's end late;
-  // so the device's time counts.
+  // A host that enqueues the next step before it reports this one notices this one's end late, so
+  // the device's time is used.
   const std::optional<double> by_device = follows_ ? session.seconds_of_taken() : std::nullopt;
   const double seconds = by_device.value_or(std::chrono::duration<double>(now - start_).count());
   start_ = now;
@@ -172,7 +172,7 @@ void StepLog::Keep(const std::function<void()>& append) const {
 }
 
 void StepLog::GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text) {
-  const int64_t number = parts_.divergence.state().rollbacks;  // counts this rollback
+  const int64_t number = parts_.divergence.state().rollbacks;  // includes this rollback
   if (parts_.ranks.first()) {
     const std::vector<std::string> lines =
         LinesUntil(parts_.directory.File("metrics.jsonl"), step, evaluation.last, number - 1);

@@ -27,8 +27,8 @@ struct Loaded {
   const std::string& Origin(const std::string& key) const { return config.Origin(key); }
 };
 
-// Loads the configuration from a file. `sets` are "key=value"; `ranks` is what parallel.data: auto
-// divides among the other axes.
+// Loads the configuration from a file. `sets` are "key=value". `ranks` is the number of ranks, from
+// which parallel.data: auto follows.
 Loaded Load(const std::string& path, const std::vector<std::string>& sets = {},
             const RankCount& ranks = 1);
 

@@ -250,7 +250,7 @@ Tree ParseSetting(const Key& key, const std::string& text) {
     try {
       return ParseYaml(text, "--set", /*numbered=*/false);
     } catch (const UserError& e) {
-      // The text after "--set".
+      // Drops "--set" from the front of the error's message.
       throw UserError("--set: " + key.path + std::string(e.what()).substr(5));
     }
   }

@@ -138,7 +138,8 @@ Key KeyOf(const std::string& section, const std::string& name) {
   return key;
 }
 
-// The names of all owners, each after the name that precedes it in the owner that adds it.
+// The names of all owners' keys. A name comes after the one that precedes it in the owner that adds
+// it.
 std::vector<std::string> NamesInOrder(const std::string& section) {
   std::vector<std::string> names;
   for (const Owner& owner : Owners(section)) {

@@ -163,7 +163,7 @@ struct ModelConfig {
   bool followed_init_from = false;  // whether the settings in init_from have been read
   std::string family;               // a name in models/family.h
   AttentionKind attention = AttentionKind::kBlockwise;
-  int64_t seed = 1337;  // of initial weights; derived from train.seed
+  int64_t seed = 1337;  // seed of initial weights; derived: train.seed
   Settings settings;    // the family's own keys, by name; complete after loading
 
   // Tokens per training sequence; 1 for models without sequences, 0 until init_from provides it.
@@ -191,7 +191,7 @@ struct DataConfig {
   std::vector<std::string> exclude;  // globs: file names excluded from train and eval
   bool synthetic = false;            // random tokens from `seed` instead of files
   Order order = Order::kShuffled;
-  int64_t seed = 1337;  // of the data's order and synthetic tokens; derived from train.seed
+  int64_t seed = 1337;  // seed of the data's order and of synthetic tokens; derived: train.seed
   DataFormat format = DataFormat::kAuto;
   std::string tokenizer;           // "byte", or a path; empty: the files already hold tokens
   double eval_fraction = 0.0;      // share of text sources held out for evaluation
@@ -223,16 +223,18 @@ struct TrainConfig {
   OnOrAuto blocks_first = OnOrAuto::kOff;
   std::optional<int64_t> global_batch;         // sequences per update on all ranks
   std::optional<int64_t> global_batch_tokens;  // tokens per update on all ranks
-  int64_t seed = 1337;                         // of dropout; default of model.seed and data.seed
-  int64_t eval_every = 250;                    // steps; 0: off; derived as 0 without held-out data
-  double eval_every_epochs = 0;                // 0: `eval_every` is given
-  int64_t eval_sequences = 160;  // per evaluation, on all ranks together; 0: all held-out sequences
+  // Seed of dropout; default of model.seed and data.seed.
+  int64_t seed = 1337;
+  // Steps between evaluations; 0: off; derived: 0 without held-out data.
+  int64_t eval_every = 250;
+  double eval_every_epochs = 0;  // 0: `eval_every` is given
+  int64_t eval_sequences = 160;  // sequences per evaluation on all ranks; 0: all held-out sequences
   int64_t log_every = 10;
-  int64_t sample_every = 0;      // steps; 0: off
-  int64_t early_stop = 0;        // evaluations without improvement; 0: off
+  int64_t sample_every = 0;      // steps between samples; 0: off
+  int64_t early_stop = 0;        // most evaluations without improvement; 0: off
   std::string monitor = "loss";  // the metric that decides the best evaluation
   MonitorMode monitor_mode = MonitorMode::kAuto;
-  int64_t threads = 0;              // 0: all cores
+  int64_t threads = 0;              // number of threads; 0: all cores
   std::vector<std::string> freeze;  // name patterns of parameters that are not trained
   // The number of steps per epoch, not rounded. 0 if it is unknown: no key counts in epochs, or the
   // data has not been counted yet (FollowEpochs).
@@ -287,15 +289,15 @@ struct OptimizerConfig {
   // For adamw, and for parameters that muon updates with adamw.
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;                // epsilon of adamw
-  double momentum = 0.9;            // for sgd; derived for muon: 0.95
-  bool nesterov = false;            // for sgd; derived for muon: true
+  double momentum = 0.9;            // momentum of sgd; derived for muon: 0.95
+  bool nesterov = false;            // whether sgd uses it; derived for muon: true
   int64_t newton_schulz_steps = 5;  // number of iterations in muon
   // Muon's adjustment of the learning rate to a matrix's shape.
   AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;
   double weight_decay = 0.1;
   std::vector<WeightDecayGroup> weight_decay_groups;
   double layer_decay = 1;       // factor of the learning rate from layer to layer; 1: equal rates
-  double clip_grad_norm = 1.0;  // 0: off
+  double clip_grad_norm = 1.0;  // largest norm of all gradients; 0: off
   ClipBy clip_by = ClipBy::kStep;
   OnOrAuto in_backward = OnOrAuto::kOff;  // update as soon as gradients are complete
   double ema = 0;                         // decay of averaged weights; 0: no averages
@@ -354,8 +356,7 @@ struct AmpConfig {
 struct CheckpointingConfig {
   CheckpointPolicy policy = CheckpointPolicy::kNone;
   int64_t every = 1;  // for policy every: number of blocks between kept block inputs
-  // Tensors, by name, op kind or preset.
-  // Tensors that policy selective recomputes.
+  // Lists of tensors, each by name, op kind or preset. `recompute` is for policy selective.
   std::vector<std::string> recompute = {"norms", "activations"};
   std::vector<std::string> save;     // exceptions from `recompute`
   std::vector<std::string> offload;  // kept activations that are offloaded to host memory
@@ -374,7 +375,7 @@ struct MemoryConfig {
   std::optional<int64_t> host_blocks;
   std::string device;  // the GPU that `plan` plans for; empty: this machine's GPU
   Allocator allocator = Allocator::kPlanned;
-  int64_t empty_cache_every = 0;  // steps; 0: never; for the caching allocator
+  int64_t empty_cache_every = 0;  // for the caching allocator: steps between calls; 0: never
   bool preallocate = false;       // for the caching allocator: take the budget at once
   bool calibrate = true;          // time the ops on this device; false: use built-in rates
   // Folder of a calibration to use unchanged; empty: the growing cache.
@@ -391,13 +392,13 @@ struct ParallelConfig {
   std::optional<int64_t> tensor = 1;  // number of ranks; nullopt: auto, the solver chooses
   int64_t pipeline = 1;               // number of stages
   std::vector<double> stages;         // number of blocks of each stage; empty: balanced
-  std::optional<int64_t> zero = 0;    // nullopt: auto, the solver chooses
+  std::optional<int64_t> zero = 0;    // ZeRO stage; nullopt: auto, the solver chooses
   bool reshard_after_forward = true;
   OnOrAuto sequence = OnOrAuto::kOff;
   bool sync_norm = false;
-  std::optional<int64_t> bucket_cap_mb;  // nullopt: auto
-  std::optional<int64_t> nccl_max_ctas;  // nullopt: auto; 0: NCCL chooses
-  double timeout = 600;                  // seconds
+  std::optional<int64_t> bucket_cap_mb;  // size of a gradient bucket; nullopt: auto
+  std::optional<int64_t> nccl_max_ctas;  // most CTAs of NCCL; nullopt: auto; 0: NCCL chooses
+  double timeout = 600;                  // in seconds
   // The number of ranks of the mesh, started or planned for (CheckMesh); not a key.
   int64_t ranks = 0;
 
@@ -427,7 +428,7 @@ struct RunDirConfig {
 };
 
 struct SaveConfig {
-  int64_t every = 0;       // steps; 0: never
+  int64_t every = 0;       // steps between snapshots; 0: never
   int64_t keep = 2;        // number of newest snapshots to keep; 0: all
   int64_t keep_every = 0;  // also keep snapshots of steps divisible by this; 0: only the newest
   bool best = false;       // keep a snapshot of the best evaluation
@@ -445,9 +446,9 @@ struct DivergenceConfig {
   DivergenceAction action = DivergenceAction::kStop;
   double spike = 0;           // largest loss, in standard deviations above the mean; 0: no limit
   int64_t window = 100;       // number of steps for the mean and the deviation
-  int64_t max_skips = 10;     // skipped steps in a row
+  int64_t max_skips = 10;     // most skipped steps in a row
   double lr_factor = 0.5;     // factor of the learning rate at each rollback
-  int64_t max_rollbacks = 3;  // rollbacks in a run
+  int64_t max_rollbacks = 3;  // most rollbacks in a run
 
   bool operator==(const DivergenceConfig&) const = default;
 };

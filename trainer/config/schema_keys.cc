@@ -138,7 +138,7 @@ void TrainKeys(std::vector<Key>& keys) {
            "`memory.budget`, the global batch staying what it is.")
       .As(Type::kAutoOrInt)
       .Between(1, kMillions);
-  // The struct represents auto as 0.
+  // In the struct, 0 means auto.
   keys.back().get = [](const RunConfig& config) {
     return config.train.micro_batch == 0 ? Value() : Value(config.train.micro_batch);
   };

@@ -16,7 +16,8 @@ struct ShippedFile {
 
 std::span<const ShippedFile> ShippedFiles();
 
-// nullptr if no file has this path; ./configs/models/gpt2-124m.yaml is accepted, too.
+// Finds a shipped file by its path; nullptr if no file has this path. Also accepts
+// ./configs/models/gpt2-124m.yaml.
 const ShippedFile* FindShipped(const std::string& path);
 
 // The names of the files in a folder, without .yaml, sorted: "gpt2-124m" in configs/models.

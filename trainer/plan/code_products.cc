@@ -34,8 +34,7 @@ bool IsProductOfLinearLayer(const Node& node) {
 // cast, viewed; rounded, scattered, added.
 constexpr int kMostSteps = 16;
 
-// The parameter from which casts, copies and gathers make a tensor, or the tensor itself; empty:
-// none.
+// The parameter that a tensor is, or from which casts, copies and gathers make it; empty: none.
 std::string ParameterBehind(const Program& program, TensorId id) {
   for (int step = 0; step < kMostSteps && id != kNoTensor; ++step) {
     const graph::Tensor& tensor = program.tensor(id);
@@ -49,7 +48,7 @@ std::string ParameterBehind(const Program& program, TensorId id) {
   return "";
 }
 
-// The parameter whose gradient roundings, sums and parts make from a tensor; empty: none.
+// The parameter whose gradient a tensor is, or becomes by roundings, sums and parts; empty: none.
 std::string ParameterAhead(const Program& program, TensorId id) {
   for (int step = 0; step < kMostSteps && id != kNoTensor; ++step) {
     const std::optional<graph::Owner>& owner = program.tensor(id).owner;
@@ -63,13 +62,13 @@ std::string ParameterAhead(const Program& program, TensorId id) {
   return "";
 }
 
-// The weight in such a 16-bit product; empty: unknown.
+// The weight in a linear layer's 16-bit product; empty: unknown.
 std::string WeightOf(const Program& program, const Node& node) {
   if (node.op->name != "linear_dw") return ParameterBehind(program, node.inputs[1]);
   return ParameterAhead(program, node.outputs[0]);
 }
 
-// Why such a product's layer is not multiplied in 8 bits.
+// Why a linear layer's product is not in 8 bits.
 std::string WhyNot(const amp::Fp8Options& options, const Program& program,
                    const graph::Blocks& blocks, size_t n) {
   const Node& node = program.nodes()[n];

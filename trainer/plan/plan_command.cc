@@ -419,7 +419,8 @@ config::Loaded LoadRanks(const PlanCommand& command) {
     config::Loaded loaded = LoadPlanned(command, of_stages, ranks);
     if (loaded.config.parallel.pipeline > 1) return loaded;
   } catch (const UserError&) {
-    of_file = std::current_exception();  // only the file's own layout may fail this way
+    // An open layout may not have this error of the file's layout.
+    of_file = std::current_exception();
   }
   try {
     return LoadPlanned(command, open, ranks);

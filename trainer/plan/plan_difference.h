@@ -30,8 +30,8 @@ class PlanDifference {
   // Whether the plans differ. The configurations may differ even if the plans do not.
   bool changed() const { return changed_; }
 
-  // One line if nothing changed. Otherwise first arena, host and predicted time, with the reason if
-  // only one key changed; then all other changes.
+  // One line if nothing changed. Otherwise arena, host and predicted time come first, with the
+  // reason if only one key changed; all other changes follow.
   std::string Text() const;
   nlohmann::ordered_json Json() const;
 

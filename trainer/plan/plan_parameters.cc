@@ -29,10 +29,10 @@ using nlohmann::ordered_json;
 struct ParameterRow {
   std::string name;
   std::vector<std::string> checkpoint;  // names of the parameter's tensors in checkpoints
-  // Names of tensors in checkpoints that repeat it, such as a tied head.
+  // Names of tensors in checkpoints that repeat the parameter, such as a tied head.
   std::vector<std::string> copies;
   graph::Shape shape;  // unsharded shape
-  std::string dtype;   // type in which a rank stores it
+  std::string dtype;   // type in which a rank stores the parameter
   bool trained = false;
   int64_t bytes = 0;  // size of a rank's part
 };

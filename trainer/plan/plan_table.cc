@@ -46,8 +46,8 @@ bool AnyHost(const std::vector<const Candidate*>& candidates) {
                      [](const Candidate* c) { return c->exact->host_arena_bytes > 0; });
 }
 
-// The tensors that are not kept, by objective, with their fates. Together with the choices, they
-// determine the plan.
+// The tensors that are not kept, by objective, and what happens to them (recomputed, offloaded).
+// Together with the solver's choices they determine the plan.
 ordered_json FatesJson(const StepSolver& solver, const Candidate& candidate) {
   ordered_json fates = ordered_json::object();
   for (const auto& [objective, tensors] : solver.OptionsOf(candidate).retention) {

@@ -39,14 +39,14 @@ class StageTable {
  private:
   struct Row {
     int64_t blocks = 0;
-    int64_t in_flight = 0;  // micro-batches
+    int64_t in_flight = 0;  // number of micro-batches
     int64_t parameter_bytes = 0, state_bytes = 0;
     int64_t slot_bytes = 0;  // bytes of activations kept in all slots
     int64_t arena_bytes = 0;
     StageSeconds seconds = {};
     double works = 0;            // seconds of work in a step, without waiting
-    double recompute_share = 0;  // share of its work
-    double idle = 0;             // share of the step
+    double recompute_share = 0;  // share of recomputation in its work
+    double idle = 0;             // share of the step in which it is idle
   };
   int64_t micro_batches_;
   double seconds_ = 0;

@@ -45,8 +45,8 @@ std::vector<std::string> KeysOf(const ConfigForCommand& command, const std::stri
   return keys;
 }
 
-// Loads the model's file with `more` and `sets`; `sets` count over `more`. For a folder, loads a
-// file for its weights, whose section `data` is `data`.
+// Loads the model's file with `more` and `sets`; `sets` override `more`. For a folder, loads a file
+// for its weights, whose section `data` is `data`.
 config::Loaded LoadWith(const ConfigForCommand& command, const std::string& data,
                         const std::vector<std::string>& more,
                         const std::vector<std::string>& sets) {

@@ -12,13 +12,13 @@ namespace plimsoll::trainer {
 
 struct ConfigForCommand {
   std::string model;  // a run file, a Hugging Face folder, or the name of a file in configs/models
-  // "h200", "cpu" (trainer/resolve/known_gpus.h); empty: memory.device of a --set, or this
-  // machine's.
+  // The device: "h200", "cpu" (trainer/resolve/known_gpus.h); empty: memory.device of a --set, or
+  // this machine's.
   std::string device;
   // Value of memory.budget; empty: 90 % of the GPU's memory, 80 % of the machine's.
   std::string budget;
   std::vector<std::string> sets = {};  // "key=value"; these keys are not chosen
-  // Of adapters; 0: no adapters, unless the model's file has some.
+  // Rank of adapters; 0: no adapters, unless the model's file has some.
   int64_t lora_rank = 0;
 };
 

@@ -11,7 +11,8 @@ namespace {
 
 using config::RunConfig;
 
-// Tokens per update by the model's size: GPT-3's (Brown et al. 2020, table 2.1), as powers of 2.
+// Tokens per update for the model's size, as in GPT-3 (Brown et al. 2020, table 2.1), rounded to
+// powers of 2.
 int64_t BatchTokens(int64_t parameters) {
   if (parameters < 1'000'000'000) return int64_t{1} << 19;
   if (parameters < 5'000'000'000) return int64_t{1} << 20;

@@ -31,7 +31,7 @@ std::vector<std::string> SourcesOf(const models::Model& model) {
 
 bool HasKey(const std::string& source, const std::string& path) {
   const config::Key* const key = config::FindKey(path);
-  // All sources, or no source, have it; reported elsewhere.
+  // Unknown keys, and keys of all sources, are checked elsewhere.
   if (key == nullptr || key->owners.empty()) return true;
   return std::ranges::find(key->owners, source) != key->owners.end();
 }

@@ -145,7 +145,7 @@ nlohmann::ordered_json Mistakes::Gather(Ranks& ranks) const {
     if (wanted) given.push_back(std::move(image));
   }
   const std::vector<std::string> by_rank = ranks.Gather(given.dump());
-  // By rank: its remaining mistakes, in the order of `surest`.
+  // Each rank's remaining mistakes, in the order of `surest`.
   std::vector<nlohmann::ordered_json> left;
   for (const std::string& text : by_rank) left.push_back(nlohmann::ordered_json::parse(text));
   std::vector<size_t> next(left.size());

@@ -14,7 +14,7 @@ namespace plimsoll::trainer {
 
 class Mistakes {
  public:
-  static constexpr size_t kMost = 24;   // images
+  static constexpr size_t kMost = 24;   // number of images
   static constexpr int64_t kSide = 64;  // largest side in pixels; larger images are scaled down
 
   // Collects mistakes in the batch that `session` has evaluated last; `first` is the number of its

@@ -63,7 +63,7 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
     if (!objective.name.empty()) facts.objectives.push_back(objective.name);
   }
   for (const EvaluatedMetric& metric : EvaluatedMetrics(compiled.metrics)) {
-    // Separate from the loss curves.
+    // Whether the metric has a plot separate from the loss curves.
     const bool apart = metric.info.declared || !metric.info.in_steps;
     if (apart && metric.info.scalar()) facts.metrics.push_back(metric.name);
     if (metric.info.rows.empty() || metric.info.type.shape.elements() > kMostRowElements) continue;

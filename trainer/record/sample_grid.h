@@ -22,7 +22,7 @@ inline uint8_t Brightness(float value) {
 
 class SampleGrid {
  public:
-  static constexpr int64_t kMost = 64;  // images; those of the first samples
+  static constexpr int64_t kMost = 64;  // number of images; they are those of the first samples
 
   // Collects images from the batch that `session` has evaluated last, whose first sample is number
   // `first` of `samples`; rows after the last sample only fill the batch. Does nothing unless the

@@ -47,9 +47,9 @@ std::vector<std::string> OwnStates(std::span<const Program* const> step) {
 
 namespace {
 
-// A group may have at least 1/kGroups of all bytes. So there are at most about 2 × kGroups groups.
-// The bound matters because a recorded step has a wait node for each group, also in steps without a
-// snapshot.
+// A group may hold 1/kGroups of all bytes, even if that exceeds snapshot_group_bytes. This limits
+// the number of groups to about 2 × kGroups. The limit matters because a recorded step has a wait
+// node for each group, also in steps without a snapshot.
 constexpr int64_t kGroups = 64;
 
 // For each tensor that the step changes, the number of nodes before the first one that changes it.

@@ -200,7 +200,7 @@ class Compiler {
     }
   }
 
-  // Drafts are not joined, because each is still to be finished.
+  // Joins programs. Drafts are not joined, because each must still be finished.
   void JoinPrograms() {
     if (options_.draft || Stopped()) return;
     ProgramJoiner joiner(options_, objectives_, result_.programs, result_.step.entries, runner());
@@ -208,7 +208,7 @@ class Compiler {
     if (!Stopped()) joiner.JoinUpdates();
   }
 
-  // Drafts are not cut before they are finished.
+  // Cuts a stage's programs by their phases. Drafts are cut only after they are finished.
   void CutPrograms() {
     if (!HasStages(options_) || options_.draft || Stopped()) return;
     kept_ = CutIntoPhases(options_, objectives_, result_.programs, result_.step.entries, runner());

@@ -32,7 +32,7 @@ struct CompiledStep {
   // The model's data inputs, including those that only other stages read.
   std::vector<std::pair<std::string, graph::TensorType>> inputs;
   std::set<std::string> tables;  // parameters that the first and the last stage both have
-  // By parameter that data ranks shard: the shape of the unsharded parameter.
+  // The unsharded shape of each parameter that data ranks shard.
   std::map<std::string, graph::Shape> divided;
   // The parameters that tensor-parallel ranks split, by name.
   std::map<std::string, models::SplitParameter> split;
@@ -44,7 +44,8 @@ struct CompiledStep {
   double model_flops = 0;
   double model_flops_of_codes = 0;  // the part of model_flops in products of 8-bit codes
 
-  // The plan's view of this step's programs. This step must outlive it.
+  // This step's programs in the form that the memory planner reads. The step must outlive the
+  // result.
   memory::PlannedPrograms planned() const;
 };
 

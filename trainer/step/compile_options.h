@@ -79,9 +79,10 @@ struct CompileOptions {
   Retentions retention = {};
   // `retention` for each stage of a pipeline; empty: `retention` holds for all stages.
   std::vector<Retentions> stage_retentions = {};
-  // Stop before the tags and make no plan: the budget solver starts from this draft.
+  // Stop before the passes that mark kept activations, and make no plan. The budget solver starts
+  // from such a draft.
   bool draft = false;
-  double init_loss_scale = 65536;  // if the update scales the loss
+  double init_loss_scale = 65536;  // initial loss scale, if the update scales the loss
   runtime::DeviceKind device = runtime::DeviceKind::kCpu;
   // The GPU whose built-in rates time the copies of offloaded activations.
   std::string gpu;

@@ -16,7 +16,7 @@ class DataReads {
   // A run with the draws of the run before it reads nothing: the data is still in place.
   explicit DataReads(const StepPrograms& step);
 
-  int64_t count() const { return count_; }  // reads in a step; at least its draws
+  int64_t count() const { return count_; }  // number of reads in a step; at least its draws
   // The draw of a step's read number `read`, 0 ≤ read < count().
   int64_t DrawOf(int64_t read) const;
 

@@ -107,7 +107,7 @@ void ProgramJoiner::JoinUpdates() {
 
 void ProgramJoiner::DropUnused() {
   ProgramList programs;
-  std::map<int, int> now;  // new indices by old ones
+  std::map<int, int> now;  // new indices of programs, by old ones
   for (StepEntry& entry : entries_) {
     const auto [there, fresh] =
         now.try_emplace(entry.program, static_cast<int>(std::ssize(programs)));

@@ -41,7 +41,7 @@ class ReadingBuffers {
   // fewer waits.
   static constexpr size_t kBytesForGpu = size_t{2} << 20;
   static constexpr int kOfThreadForGpu = 3;
-  static constexpr int kMostForGpu = 48;  // because pinning memory takes time
+  static constexpr int kMostForGpu = 48;  // limits pinned memory, because pinning takes time
 
   Session& session_;
   std::vector<StagingBuffer> buffers_;

@@ -133,7 +133,7 @@ class Session {
   // filled as by Initialize. All ranks call this.
   std::vector<std::string> StartFrom(const models::Model& model, const std::string& folder,
                                      uint64_t seed);
-  // All ranks call this; the first rank writes.
+  // Saves all weights to a folder. All ranks call this; the first rank writes.
   void SaveWeights(const models::Model& model, const std::string& folder);
   // An unsharded parameter in float32, as in a run directory or a checkpoint, whatever type the
   // arena holds. All ranks must read the same parameters in the same order.
@@ -278,8 +278,8 @@ class Session {
   const models::SplitParameter* FindSplit(std::string_view name) const;
   // This tensor rank's part of a split parameter, in float32.
   std::vector<float> ReadPart(std::string_view name);
-  // The same for a parameter that data ranks shard.
-  // The unsharded shape; nullptr: not sharded.
+  // FindDivided: the unsharded shape of a parameter that data ranks shard; nullptr: not sharded.
+  // ReadDivided: its values, gathered from all data ranks.
   const graph::Shape* FindDivided(std::string_view name) const;
   std::vector<float> ReadDivided(std::string_view name);
   // This data rank's part of a tensor. `where` is that part, or the unsharded tensor of shape
@@ -347,7 +347,7 @@ class Session {
     std::vector<char> there;                   // whether the device has the place's data, by slot
     std::vector<std::vector<size_t>> read_by;  // indices of slots that a program reads, by program
   };
-  // By the micro-step's number within its program.
+  // Inputs of each micro-step, by its number within its program.
   std::vector<MicroStepInputs> inputs_;
   std::unique_ptr<runtime::InputMemory> input_memory_;  // nullptr without places
   std::vector<std::vector<Slot>> place_slots_;          // slots of each place

@@ -44,7 +44,7 @@ StageList OneForwardOneBackward(int64_t stages, int64_t stage, int64_t micro_bat
 
 // The facts proved about the lists of all stages.
 struct ScheduleProof {
-  int64_t transfers = 0;                // each one meets its receiver
+  int64_t transfers = 0;                // number of messages; each meets its receiver
   std::vector<int64_t> most_in_flight;  // the most micro-batches in flight, by stage
 };
 

@@ -35,7 +35,7 @@ using ProgramList = std::vector<std::shared_ptr<const graph::Program>>;
 // One update of one objective.
 struct StepUpdate {
   int objective = 0;   // index into CompiledStep::objectives
-  int64_t number = 0;  // of the objective's updates in a step
+  int64_t number = 0;  // the update's number among those of its objective in a step
   bool operator==(const StepUpdate&) const = default;
 };
 
@@ -43,13 +43,13 @@ struct StepUpdate {
 // (trainer/step/stage_schedule.h).
 enum class StepAction : uint8_t {
   kMicroStep,  // forward and backward passes, and the update if the entry has one
-  kForward,    // the micro-batch keeps its slot until its kBackward
+  kForward,    // forward pass; the micro-batch keeps its slot until its kBackward
   kBackward,
   kUpdate,  // only the update
 };
 
-// Whether such a run begins micro-steps: it reads their data, and it counts them. Other runs of the
-// same micro-steps do neither.
+// Whether a run with this action begins micro-steps. If so, it reads their data, and they count;
+// other runs of the same micro-steps do neither.
 constexpr bool BeginsMicroSteps(StepAction action) {
   return action == StepAction::kMicroStep || action == StepAction::kForward;
 }
@@ -58,7 +58,7 @@ constexpr bool BeginsMicroSteps(StepAction action) {
 struct StepEntry {
   int program = 0;          // index into CompiledStep::programs
   int64_t times = 1;        // number of runs
-  int64_t micro_steps = 1;  // in each run and for each update
+  int64_t micro_steps = 1;  // number in each run, for each update
   int64_t micro_step = 0;   // the first one's number within its update
   bool ends = false;        // whether a run ends with the update of the weights
   // One update; or several complete ones, each of one micro-step, whose objectives read the same
@@ -114,8 +114,8 @@ struct StepPrograms {
   // By objective: the program that sums the metrics of all stages after an evaluation; empty
   // without stages.
   std::vector<int> evaluation_sums = {};
-  int prefill = -1, decode = -1;  // with a cache: for several new tokens, and for one
-  int logits = -1;                // without a cache: for complete texts
+  int prefill = -1, decode = -1;  // programs with a cache: for several new tokens, and for one
+  int logits = -1;                // program without a cache, for complete texts
   int snapshot = -1;              // copies the state that snapshots save (carried_state.h)
 
   // The numbers of program runs and of micro-steps in a step. The phases of a micro-step count as
