@@ -30,7 +30,7 @@ memory::DeviceProfile Measured(const memory::DeviceProfile& profile,
   measured.libraries_bytes = parts.libraries;
   measured.communicators_bytes = parts.communicators;
   measured.graphs_bytes = parts.graphs;
-  measured.reserve_bytes = 0;  // no memory is held any more
+  measured.reserve_bytes = 0;  // the temporary reserve is free again
   measured.measured = true;
   return measured;
 }

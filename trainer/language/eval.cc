@@ -59,7 +59,7 @@ EvalData OpenFiles(const TrainedModel& trained, const data::DataOptions& options
           .key = key};
 }
 
-// The command for evaluating a model on data other than token files, for messages.
+// Advice on how to evaluate the model on other data than token files, for messages.
 std::string OtherData(const EvalCommand& command, const TrainedModel& trained) {
   if (trained.is_run) {
     return fmt::format(

@@ -23,9 +23,9 @@ struct EvalCommand {
   std::vector<std::string> data;
   // For a Hugging Face checkpoint: a run file whose held-out data is evaluated.
   std::string run_file;
-  std::string tokenizer;         // for `data`; empty: the run's or the folder's own
-  std::string dtype = "fp32";    // of weights and activations: fp32, bf16, fp16
-  std::optional<int64_t> batch;  // number of sequences; default: the run's micro-batch
+  std::string tokenizer;         // tokenizer of `data`; empty: the run's or the folder's own
+  std::string dtype = "fp32";    // type of weights and activations: fp32, bf16, fp16
+  std::optional<int64_t> batch;  // sequences at a time; default: the run's micro-batch
   bool json = false;             // print one JSON object instead of sentences
 };
 // Prints to stdout; shows progress on stderr if it is a terminal. UserError if the model or the

@@ -99,7 +99,7 @@ void RefuseForTexts(const GenerateCommand& command, const models::Model& model) 
                   command.for_texts.front(), model.family(), WayToImages(command.folder)));
 }
 
-// Checks that options for conversations, and for the continuation of one text, are not mixed.
+// Refuses options for conversations without --chat, and options for a single text with it.
 void CheckConversation(const GenerateCommand& command) {
   const ConversationOptions& chat = command.chat;
   const std::string way = fmt::format("plimsoll generate {} --chat", command.folder);

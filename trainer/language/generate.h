@@ -51,7 +51,7 @@ class NextToken {
 
   Session& session_;
   int64_t rows_;
-  int64_t context_;                                // C
+  int64_t context_;                                // C, the most tokens that the model sees
   int64_t first_ = 0;                              // index of the cache's first token in the text
   int64_t cached_ = 0;                             // number of tokens in the cache
   std::vector<std::vector<int32_t>> seen_;         // the texts of the last call
@@ -121,8 +121,8 @@ GenerateOptions GenerateFrom(const config::SampleConfig& sample);
 
 struct Generated {
   std::vector<std::string> texts;  // prompt and continuation of each row
-  int64_t prompt_tokens = 0;       // number in each row
-  int64_t tokens = 0;              // number drawn in all rows together
+  int64_t prompt_tokens = 0;       // number of prompt tokens in each row
+  int64_t tokens = 0;              // number of tokens drawn in all rows
   int64_t ended = 0;               // number of rows that ended before the token limit
   double prompt_seconds = 0;       // time until the first token was drawn
   double seconds = 0;              // time for all other tokens

@@ -117,7 +117,7 @@ class Conversation {
   const data::Tokenizer& tokenizer_;
   int64_t context_;
   data::Chat chat_;
-  size_t first_;  // the first message after the system's
+  size_t first_;  // index of the first message after the system's
 };
 
 // Reads the user's lines; on a terminal, with a prompt.

@@ -28,12 +28,12 @@ struct PredictCommand {
   std::vector<std::string> texts;  // texts given instead of files
   // For a Hugging Face checkpoint: defines how data is prepared.
   std::string run_file;
-  std::string tokenizer;              // for texts; empty: the run's or the folder's own
-  std::string dtype = "fp32";         // of weights and activations: fp32, bf16, fp16
+  std::string tokenizer;              // tokenizer of texts; empty: the run's or the folder's own
+  std::string dtype = "fp32";         // type of weights and activations: fp32, bf16, fp16
   std::optional<int64_t> batch = {};  // number of inputs at a time; default: the run's micro-batch
   int64_t top = 3;                    // number of candidates to print
   std::string to;                     // output folder for the segmentations of volumes
-  bool overwrite = false;             // replace other weights' files there
+  bool overwrite = false;             // replace files of other weights in `to`
   // For volumes: the overlap of windows as a fraction of their sides; default: that of the run's
   // evaluations.
   std::optional<double> overlap = {};
@@ -41,7 +41,7 @@ struct PredictCommand {
   // f32[pictures, D] in NumPy's format (formats/npy.h), in the order of the lines. Features stay in
   // memory until the end.
   std::string features = {};
-  // For volumes: replaces the run's memory.host_budget ("8GiB"); empty: does not.
+  // For volumes: replaces the run's memory.host_budget ("8GiB"); empty: keeps it.
   std::string host_budget = {};
   bool json = false;  // print a JSON object per line instead of sentences
 };
@@ -113,7 +113,7 @@ struct Candidate {
 // The `count` most likely candidates by the softmax of the logits; of equal ones the smaller number
 // comes first.
 std::vector<Candidate> Likeliest(std::span<const float> logits, int64_t count);
-// The same by the sigmoid of each logit.
+// Like Likeliest, but by the sigmoid of each logit.
 std::vector<Candidate> LikeliestLabels(std::span<const float> logits, int64_t count);
 
 // A probability as text: "97.3 %".

@@ -93,7 +93,8 @@ class FeatureFile {
   std::vector<float> features_;
 };
 
-// "200 pictures: Trouser 9.5 %, Dress 90.5 %", ordered by class number.
+// The share of each class as text: "200 pictures: Trouser 9.5 %, Dress 90.5 %", ordered by class
+// number.
 std::string SharesText(const std::map<int64_t, int64_t>& counts, int64_t pictures,
                        const std::vector<std::string>& names) {
   constexpr size_t kMost = 100;  // classes in a line

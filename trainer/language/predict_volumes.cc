@@ -340,7 +340,7 @@ std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
 
 data::Volume VolumePredictor::Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const {
   data::Volume volume = preparation_.Read(file, &grid);
-  volume.labels = std::vector<uint8_t>();  // read again with the prediction
+  volume.labels = std::vector<uint8_t>();  // labels are read again with the prediction
   if (volume.channels == options_.patch.channels) return volume;
   throw UserError(fmt::format("{}: has {} channel{}, and the model reads {}; name another file",
                               file.images.front(), volume.channels, volume.channels == 1 ? "" : "s",
@@ -352,7 +352,7 @@ void VolumePredictor::Predict(const data::VolumeFile& file, data::Volume volume,
   const std::string to = OutputOf(command_, file);
   {
     const std::vector<uint8_t> classes = Segment(volume);
-    volume.voxels = std::vector<float>();  // frees them, as VolumeNeeds assumes
+    volume.voxels = std::vector<float>();  // frees the voxels, as VolumeNeeds assumes
     data::WriteLabels(to, classes, volume.size, grid);
   }
   // Scores the written file, whose voxels are those of the input, not those of the model.

@@ -69,7 +69,7 @@ void SlidingWindow::FinishBefore(int64_t depth) {
   for (; first_ < std::min(depth, volume_.depth); ++first_) {
     const std::span<float> slice = Slice(first_);
     finished_(first_, slice);
-    std::ranges::fill(slice, 0.0f);  // now the slice at first_ + slices_
+    std::ranges::fill(slice, 0.0f);  // the memory now holds slice first_ + slices_
   }
 }
 

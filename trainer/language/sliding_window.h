@@ -29,7 +29,7 @@ class SlidingWindow {
   // logit over the windows.
   using Finished = std::function<void(int64_t depth, std::span<const float> sums)>;
 
-  // `classes` is K.
+  // `classes` is K, the number of classes.
   SlidingWindow(const data::VolumeSize& volume, const data::VolumeSize& patch, int64_t classes,
                 Finished finished);
 

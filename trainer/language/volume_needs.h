@@ -36,7 +36,7 @@ struct VolumeNeeds {
   int64_t sums = 0;     // SlidingWindow::Bytes
   int64_t windows = 0;  // positions of the windows
   int64_t logits = 0;   // logits of a batch
-  int64_t classes = 0;  // of voxels in the model's resolution
+  int64_t classes = 0;  // classes of voxels in the model's resolution
   int64_t writing = 0;
 
   int64_t merging() const { return voxels + sums + windows + logits + classes; }

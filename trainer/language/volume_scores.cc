@@ -31,7 +31,7 @@ VolumeScores ScoresOf(const data::Volume& segmented, int64_t classes) {
                                      segmented.spacing[2] / kCubicMillimetres,
                          .voxels = std::vector<int64_t>(count),
                          .dice = std::vector<double>(count, kNan)};
-  // Number of voxels, of those with a label.
+  // Numbers of voxels by class, counting only voxels with a label.
   std::vector<int64_t> labels(count), predicted(count), both(count);
   for (size_t i = 0; i < segmented.voxels.size(); ++i) {
     const auto prediction = static_cast<size_t>(segmented.voxels[i]);

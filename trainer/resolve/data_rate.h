@@ -16,7 +16,7 @@ namespace plimsoll::trainer {
 
 // The time that a thread takes to prepare a sample, in seconds.
 struct DataRate {
-  double seconds = 0;            // includes waiting for files
+  double seconds = 0;            // time, including waits for files
   double processor_seconds = 0;  // the part in which the thread keeps a core busy
 };
 

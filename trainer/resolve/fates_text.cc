@@ -60,7 +60,7 @@ class Treatment {
   }
 
  private:
-  using Fates = std::vector<std::string>[3];  // names by Retention
+  using Fates = std::vector<std::string>[3];  // names of tensors by Retention
 
   // Lists the names with this retention, or "all but" the other names if these are fewer.
   static void Describe(const Fates& fates, Retention retention, std::string_view form,

@@ -46,7 +46,7 @@ struct MemoryLine {
   std::string whose;  // "memory.budget", "NVIDIA H200", "90 % of NVIDIA H200", "this machine"
   int64_t bytes = 0;
   bool of_card = false;     // the limit is all memory of a GPU
-  std::string beside = {};  // A note on another limit: ", less than memory.budget (40.0 GiB)".
+  std::string beside = {};  // note on another limit: ", less than memory.budget (40.0 GiB)"
 
   bool Admits(int64_t process_bytes) const { return process_bytes <= bytes; }
   std::string Text() const;  // "memory.budget (24.0 GiB)"

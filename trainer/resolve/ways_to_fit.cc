@@ -107,7 +107,7 @@ std::vector<Change> Changes(const RunConfig& config) {
   for (const Knob& knob : Knobs()) {
     if (!of_layout(knob)) AddChanges(knob, config, *model, changes);
   }
-  // Adds other changes that change numbers.
+  // Adds further changes, which change numbers.
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype < dtype) add("optimizer.state_dtype", ToString(dtype));
   }

@@ -1,5 +1,5 @@
-// The preparation of a trained model's pictures, from its run's data.
-// data/images/preprocessor_config.h reads it from the folder of the weights.
+// The preparation of a trained model's pictures, from its run's data. For a preparation stored in
+// the folder of the weights, see data/images/preprocessor_config.h.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ bool SegmentsPictures(const models::Model& model);
 // The data settings of the run that wrote a snapshot, from the snapshot's record.
 config::RunConfig RecordedData(const RunRecord& record, const std::string& snapshot);
 
-// The preparation in the configuration's data, which this reads. Nothing if the data has no
-// pictures; UserError if it cannot be read.
+// Reads the configuration's data to find its picture preparation. Nothing if the data has no
+// pictures; UserError if the data cannot be read.
 std::optional<data::ImagePreparation> PreparationBy(const config::RunConfig& config,
                                                     const models::Model& model);
 

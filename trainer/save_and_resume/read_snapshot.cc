@@ -27,7 +27,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Consecutive elements, both in the saved part and in the part that a rank has now.
+// A run of elements that are consecutive both in the saved part and in the part that a rank has
+// now.
 struct MovedRun {
   int64_t from = 0, to = 0;  // indices in the saved part and in this rank's part
   int64_t elements = 0;
@@ -54,8 +55,8 @@ std::vector<Piece> PiecesOf(PartOf part, int64_t elements) {
   return pieces;
 }
 
-// The elements of `wanted`, a range of `now`, that the part `saved` contains, ordered in both
-// parts. `elements`: those of the complete tensor.
+// The runs of elements that the part `saved` contains of the range `wanted` of the part `now`,
+// ordered in both parts. `elements`: the number in the complete tensor.
 std::vector<MovedRun> MovedRuns(PartOf saved, PartOf now, int64_t elements,
                                 models::ElementRange wanted) {
   const std::vector<Piece> before = PiecesOf(saved, elements), after = PiecesOf(now, elements);
@@ -88,7 +89,7 @@ void WriteOwn(const StateTensor& tensor, std::span<const std::byte> bytes, Sessi
                      bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
 }
 
-// The elements that a saved part of a tensor has for this rank.
+// The elements that this rank needs from a saved part of a tensor.
 struct Arriving {
   const TensorRecord* record;
   const StateTensor* tensor;
@@ -182,8 +183,8 @@ void ReadParts(const snapshots::Snapshot& snapshot, const std::vector<StateTenso
   ReadRuns(snapshot, arriving, session);
 }
 
-// For another number of tensor ranks: adds the elements that each saved part of a tensor has for
-// this rank.
+// For another number of tensor ranks: adds the elements that this rank needs from each saved part
+// of a tensor.
 void AddMoved(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
               const StateTensor& tensor, const models::SplitParameter* split, int64_t tensor_rank,
               std::vector<Arriving>& arriving) {
@@ -199,8 +200,8 @@ void AddMoved(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
   }
 }
 
-// Encodes 8-bit state for this rank's own blocks: each block gets a scale, and its numbers the
-// nearest codes.
+// Encodes 8-bit state in this rank's own blocks: each block gets a scale, and each number the
+// nearest code.
 void Encode(const StateTensor& tensor, const StateTensor& scales, std::span<const float> numbers,
             Session& session) {
   const ops::Encoding& encoding = optim::EncodingOf(tensor.owner->as);
@@ -271,7 +272,7 @@ auto ByName(const Tensors& tensors) {
 }
 
 // Whether a saved type can be converted. Moments of a small tensor stay float32 next to 8-bit ones,
-// and with fewer tensor ranks a small part may grow.
+// and with fewer tensor ranks a part may become large enough for 8 bits.
 bool CanBecome(const TensorRecord& saved, TensorType wanted, bool same_ranks) {
   const TensorType codes = TensorTypeOf(EncodingOf(saved).codes);
   const auto number = [&](TensorType type) { return type == TensorType::kF32 || type == codes; };
@@ -374,8 +375,8 @@ void WriteZeros(const StateTensor& tensor, Session& session) {
   session.WriteState(tensor, 0, std::vector<std::byte>(static_cast<size_t>(bytes)));
 }
 
-// For histories that differ from the snapshot's: sets them and their states to zero, and removes
-// both from the list.
+// For histories that differ from the snapshot's: sets the histories and their states to zero, and
+// removes both from the list.
 Histories BeginOtherHistories(const snapshots::Snapshot& snapshot, std::vector<StateTensor>& state,
                               Session& session) {
   Histories worst = Histories::kContinue;

@@ -11,7 +11,7 @@
 namespace plimsoll::trainer {
 
 // Whether the histories of carried states (graph::OwnedAs::kHistory) continue, the worst value
-// last. If the snapshot's history differs, it begins at zero, and so do its states.
+// last. If the snapshot has another history, the history and its states begin at zero.
 enum class Histories : uint8_t {
   kContinue,      // the history continues, or this run has none
   kMissing,       // the snapshot has no history

@@ -26,9 +26,10 @@ using PreferenceRows = std::vector<std::shared_ptr<const data::PackedRows>>;
 
 class ReferenceLogProbs {
  public:
-  // Computes them with the session's present weights. The data ranks share the rows; in the end all
-  // ranks have all values. All ranks call this. `base`: the checksum of the adapters' base, or "".
-  // Calls progress(batches done, batches) after each batch. UserError if a value is not finite.
+  // Computes the log-probabilities with the session's present weights. The data ranks share the
+  // rows; in the end all ranks have all values. All ranks call this. `base`: the checksum of the
+  // adapters' base, or "". Calls progress(batches done, batches) after each batch. UserError if a
+  // value is not finite.
   static ReferenceLogProbs Compute(Session& session, const PreferenceRows& rows, Ranks& ranks,
                                    const std::string& base,
                                    const std::function<void(int64_t, int64_t)>& progress);
@@ -47,7 +48,7 @@ class ReferenceLogProbs {
  private:
   const float* Find(uint64_t hash) const;  // nullptr: unknown text
 
-  std::vector<uint64_t> hashes_;  // ascending
+  std::vector<uint64_t> hashes_;  // hashes of texts, ascending
   std::vector<float> values_;     // the values of these texts
   std::string base_;
 };

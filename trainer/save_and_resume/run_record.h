@@ -50,7 +50,7 @@ struct StepCounts {
 struct DivergenceState {
   std::vector<LossHistory> objectives = {{}};
   double lr_factor = 1;   // factor of the learning rate
-  int64_t rollbacks = 0;  // number so far
+  int64_t rollbacks = 0;  // number of rollbacks so far
   StepCounts counts = {};
 };
 
@@ -66,8 +66,8 @@ struct RunRecord {
   std::vector<int64_t> source_tokens = {};  // tokens in each source of data.train
   // data::Source::checksums() of the data; empty in snapshots of earlier versions.
   std::vector<std::string> source_checksums = {};
-  int64_t sequences_per_step = 0;  // over all ranks
-  int64_t sequences = 0;           // read so far, the next step's position in the data
+  int64_t sequences_per_step = 0;  // sequences in a step, on all ranks
+  int64_t sequences = 0;           // sequences read so far; the next step begins there
   EvaluationState evaluation = {};
   DivergenceState divergence = {};
   int64_t dropout_map = kDropoutMap;  // version of the random map for dropout masks

@@ -47,12 +47,13 @@ std::string ConfigText(const models::Model& model, const data::Tokenizer& tokeni
     if (!id) return;
     std::string token;
     tokenizer.Decode(*id, &token);
-    if (token.starts_with(' ')) token.erase(0, 1);  // for WordPiece
+    if (token.starts_with(' ')) token.erase(0, 1);  // WordPiece decodes tokens with a leading space
     config[role] = token;
   };
   struct Role {
     const char* name;
-    // The first one in the vocabulary is taken, unless files name another.
+    // Candidates for the role: the first one in the vocabulary is taken, unless the files name
+    // another.
     std::vector<const char*> tokens;
   };
   const bool is_encoder = !model.text_sizes();

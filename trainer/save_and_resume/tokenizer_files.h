@@ -24,14 +24,14 @@ struct CopiedTokenizer {
   std::vector<std::string> Names() const;
 };
 
-// The files for a tokenizer, named as in data.tokenizer, of this model. `chat_template` is the
-// template that rendered chats; empty: the tokenizer's own. Without files to copy if the tokenizer
-// is "byte" or empty, because transformers has no such tokenizer. UserError if it cannot be read,
-// or does not fit the model.
+// The tokenizer files for this model. `tokenizer` is a name as in data.tokenizer. `chat_template`
+// is the template that rendered chats; empty: the tokenizer's own. There are no files to copy if
+// the tokenizer is "byte" or empty, because transformers has no such tokenizer. UserError if it
+// cannot be read, or does not fit the model.
 CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string& tokenizer,
                                    const std::string& chat_template = "");
 
-// Whether such a file, or a folder of such files, can have this name.
+// Whether a tokenizer's file, or a folder of its files, can have this name.
 bool IsTokenizerFile(const std::string& name);
 
 // Writes the files to the model's folder, replacing those in it.

@@ -27,7 +27,7 @@ struct TrainedModel {
   std::string weights;  // the folder of the weights, or of the base weights of an adapter
   std::unique_ptr<models::Model> model;
   bool is_run = false;                          // the folder has a config.yaml
-  std::string adapter;                          // the adapter's folder; empty: no adapter folder
+  std::string adapter;                          // the adapter's folder; empty: no adapter
   std::optional<snapshots::Snapshot> snapshot;  // holds the weights or the adapter
   bool averages = false;                        // load averaged weights instead of the weights
 
@@ -40,7 +40,7 @@ struct TrainedModel {
 };
 
 // `sets` override the run's configuration; `run_file` is a configuration for a Hugging Face folder.
-// UserError if the folder is none of these, or lacks the chosen weights.
+// UserError if the folder is of no such kind, or lacks the chosen weights.
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
                               const WeightChoice& choice, const std::string& run_file = "");
 
