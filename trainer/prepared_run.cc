@@ -168,7 +168,7 @@ CompiledStep PreparedRun::CompileStep(CompileOptions options) {
   return compiled;
 }
 
-// A description of MakeSession's work.
+// Describes MakeSession's work, for the user.
 std::string PreparedRun::MemoryText(const memory::MemoryPlan& plan) const {
   std::string text = "taking " + FormatBytes(plan.arena_bytes);
   if (plan.host_arena_bytes > 0) {

@@ -23,7 +23,7 @@ struct StartingWeights {
   Ranks& ranks;
   Session& session;
   const Resumed* resumed;   // nullptr: the run starts from the beginning
-  const std::string& base;  // BaseChecksum
+  const std::string& base;  // result of BaseChecksum
 
   // A description of Fill's work: "making 3.24M weights".
   std::string Text() const;

@@ -340,8 +340,8 @@ void TrainingLoop::SayStart() {
   progress_->Line(StartText());
 }
 
-// Ends saving after a step has failed, on all ranks alike. Abandons a snapshot of the state after
-// that step; finishes an earlier one.
+// Ends saving after a step has failed, on all ranks alike. Drops a snapshot begun after that step;
+// finishes one begun earlier.
 void TrainingLoop::EndSaving(int64_t failed) {
   if (saver_->begun(failed + 1)) {
     saver_->GiveUp();

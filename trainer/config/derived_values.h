@@ -18,8 +18,8 @@ void DeriveValues(RunConfig& config, const RankCount& ranks, std::vector<std::st
 // none.
 std::string EpochsKey(const RunConfig& config);
 
-// Derives the keys that count steps from those that count epochs. An epoch has `epoch_samples`, a
-// batch `step_samples`. UserError if the result contradicts other keys; `warnings` as in
+// Derives the keys that count steps from the keys that count epochs. An epoch has `epoch_samples`
+// samples, a batch `step_samples`. UserError if the result contradicts other keys; `warnings` as in
 // DeriveValues.
 void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples,
                   std::vector<std::string>& warnings);

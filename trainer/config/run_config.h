@@ -343,7 +343,8 @@ struct AmpConfig {
   int64_t max_skips = 50;                   // the run ends after this many skipped steps in a row
   Fp8Recipe fp8_recipe = Fp8Recipe::kNone;  // how 8-bit linear layers find their scales
   int64_t fp8_window = 16;                  // number of steps whose largest values determine scales
-  double fp8_margin = 1;                    // factor of the largest value; derived: 2 with adapters
+  // Factor of the largest value before scales; derived: 2 with adapters.
+  double fp8_margin = 1;
   Fp8Gradients fp8_gradients = Fp8Gradients::kE4m3;
   std::vector<std::string> fp8_skip;  // name patterns of weights whose layers stay in 16 bits
   int64_t fp8_skip_ends = 1;          // number of blocks at each end that stay in 16 bits
@@ -380,7 +381,7 @@ struct MemoryConfig {
   bool calibrate = true;          // time the ops on this device; false: use built-in rates
   // Folder of a calibration to use unchanged; empty: the growing cache.
   std::string calibration;
-  Summary summary = Summary::kShort;  // printed at the run's end
+  Summary summary = Summary::kShort;  // length of the memory summary at the run's end
   SummaryOrder summary_order = SummaryOrder::kBytes;
 
   bool operator==(const MemoryConfig&) const = default;
@@ -479,7 +480,7 @@ struct SampleConfig {
 struct DebugConfig {
   std::string dump_programs;  // folder; empty: off. `true` in the file means <run.dir>/programs
   std::string stop_after;     // the last pass: write programs after it, and train nothing
-  std::vector<std::string> without;  // passes to leave out; none of them changes numbers
+  std::vector<std::string> without;  // passes to leave out; none of them changes results
   bool verify_drafts = false;        // also verify the programs that the budget solver tries
   bool poison = false;               // fill every tensor with NaN after its last use
   bool find_nan = false;             // stop at the first op that writes a NaN or an infinity

@@ -73,7 +73,7 @@ const Key* FindKey(const std::string& path);  // nullptr: unknown key
 bool IsSection(const std::string& name);
 // Whether a path names a map within a section: "amp.fp8".
 bool IsNestedMap(const std::string& path);
-// Whether a section may be given as `auto`. Every key of the section that may be `auto` then is.
+// Whether a section may be given as `auto`, which sets each of its keys that allows `auto`.
 bool MayBeAuto(const std::string& section);
 
 // A key of one objective, "objectives.critic.optimizer.lr": the objective's name, and the run's

@@ -23,8 +23,8 @@ struct CodeProducts {
 };
 CodeProducts CountCodeProducts(const CompiledStep& compiled);
 
-// "8-bit products: 84 of 87 a micro-step (the head stays in 16 bits: 1; amp.fp8.skip: 2)"; adds ",
-// pre-activations in 8 bits: 12" if the configuration asks for them.
+// "8-bit products: 84 of 87 a micro-step (the head stays in 16 bits: 1; amp.fp8.skip: 2)".
+// If the configuration asks for 8-bit pre-activations, adds their number.
 std::string Text(const CodeProducts& products);
 
 // {"all": 87, "eight_bit": 84, "others": {"amp.fp8.skip": 2, …}, "pre_activations": 0}

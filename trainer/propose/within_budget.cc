@@ -115,7 +115,7 @@ RunConfig OpenConfig(const Target& target, Choices choices) {
   return config;
 }
 
-// Leaves placement, and all other choices that keep numbers the same, to the solver.
+// Opens placement, and all other choices that do not affect results, for the solver.
 void LeaveOpen(Choices& choices) {
   for (const Knob& knob : Techniques()) {
     if (!choices.Keeps(knob.key)) choices.Set(knob.key, "auto");

@@ -36,7 +36,7 @@ class Mistakes {
     int64_t sample = 0, label = 0, prediction = 0;
     double share = 0;
     int64_t width = 0, height = 0;
-    std::vector<uint8_t> pixels;  // RGB
+    std::vector<uint8_t> pixels;  // colours, RGB
   };
   nlohmann::ordered_json Json() const;
 

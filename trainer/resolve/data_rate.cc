@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMostSamples = 256;
 constexpr double kMostSeconds = 0.2;
-// Smaller shares of waiting are not reported.
+// Training that waits for a smaller share of its time is not reported.
 constexpr double kNoticedShare = 0.1;
 constexpr int64_t kMostWorkers = 256;  // the limit of the setting "workers"
 

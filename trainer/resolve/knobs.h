@@ -101,7 +101,7 @@ const char* FirstOpenLayout(const config::RunConfig& config);
 // Combinations with fewer techniques come first. Combinations without an effect are omitted.
 std::vector<config::RunConfig> Alternatives(const config::RunConfig& config,
                                             const models::Model& model);
-// Sets the open knobs that change numbers to the values that an earlier part of the run had, given
+// Sets the open knobs that affect results to the values that an earlier part of the run had, given
 // by key. Returns these settings: "train.micro_batch: 8"; empty if no such knob is open, or if the
 // batch has changed.
 std::string KeepChoices(config::RunConfig& run, const ConfigTexts& earlier);

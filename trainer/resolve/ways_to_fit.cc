@@ -55,7 +55,7 @@ bool MayOpen(const Knob& knob, const RunConfig& config) {
          WhyUnused(knob, Opened(knob, config)).empty();
 }
 
-// Leaves all choices that keep numbers the same to the solver. Returns the keys that it opens.
+// Opens all choices that do not affect results, for the solver. Returns their keys.
 std::vector<std::string> OpenEverything(RunConfig& run) {
   std::vector<std::string> names;
   if (run.checkpointing.policy != CheckpointPolicy::kAuto) names.push_back("checkpointing.policy");
@@ -107,7 +107,7 @@ std::vector<Change> Changes(const RunConfig& config) {
   for (const Knob& knob : Knobs()) {
     if (!of_layout(knob)) AddChanges(knob, config, *model, changes);
   }
-  // Adds further changes, which change numbers.
+  // Adds further changes, which affect results.
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype < dtype) add("optimizer.state_dtype", ToString(dtype));
   }
@@ -158,7 +158,7 @@ std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse)
   }
 }
 
-// Sets all keys that keep numbers the same to `auto` at once. Returns nullopt if fewer than two
+// Sets all keys that do not affect results to `auto` at once. Returns nullopt if fewer than two
 // such keys exist, or if the run does not fit its limits even then.
 std::optional<Way> Together(const RunConfig& config, const Needs& limits) {
   Change all;

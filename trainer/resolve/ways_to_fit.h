@@ -51,7 +51,7 @@ struct WaysToFit {
   // Whether the text compares the needs with the device's limit; otherwise with the host's.
   bool of_device = true;
   std::vector<Way> single;  // changes that are enough alone; the smallest change first
-  // If no single change is enough: all changes together that keep numbers the same.
+  // If no single change is enough: all changes that do not affect results, together.
   std::optional<Way> together;
   std::optional<Way> closest;  // among the changes that are not enough
 

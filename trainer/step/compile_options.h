@@ -96,7 +96,7 @@ struct CompileOptions {
   std::string dump_directory;     // where numbered program dumps are written; empty: nowhere
   // debug.stop_after: the pass after which Compile() throws a UserError; empty: none.
   std::string stop_after;
-  // debug.without: the passes to leave out; none of them changes numbers.
+  // debug.without: the passes to leave out; none of them changes results.
   std::set<std::string, std::less<>> without;
   // Makes a pass for a training program, which runs directly after autodiff and may add a state of
   // its own (graph::Merge). Empty: no such pass.

@@ -37,7 +37,7 @@ struct HostInputBytes {
 
   int64_t all() const { return places + slots + chunks + evaluation; }
 };
-// `programs`: those of the step and of evaluations.
+// `programs` are the programs of the step and of evaluations.
 HostInputBytes HostInputBytesOf(const CompileOptions& options,
                                 std::span<const models::Objective> objectives,
                                 std::span<const graph::Program* const> programs);

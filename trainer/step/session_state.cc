@@ -110,7 +110,7 @@ void Session::AwaitCopy() const { executors_[compiled_.step.snapshot]->Await(); 
 std::span<const std::byte> Session::Copied(const StateTensor& tensor) const {
   const Where where = Find(CopyName(tensor.name));
   if (!where.exists) throw InternalError("'" + tensor.name + "' is not copied");
-  return where.bytes;  // in host memory
+  return where.bytes;  // the copy is in host memory
 }
 
 void Session::WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes) {
