@@ -290,7 +290,7 @@ struct OptimizerConfig {
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;                // epsilon of adamw
   double momentum = 0.9;            // momentum of sgd; derived for muon: 0.95
-  bool nesterov = false;            // whether sgd uses it; derived for muon: true
+  bool nesterov = false;            // whether sgd uses Nesterov momentum; derived for muon: true
   int64_t newton_schulz_steps = 5;  // number of iterations in muon
   // Muon's adjustment of the learning rate to a matrix's shape.
   AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;

@@ -127,8 +127,8 @@ bool TimesData(const PlanCommand& command, const RunConfig& config) {
          config.memory.calibration.empty();
 }
 
-// A rank's speed of data, compared with its step. Without started ranks, their share of cores is
-// unknown.
+// Compares how fast a rank prepares data with its step. If the ranks were not started, their
+// numbers of cores are unknown.
 std::optional<DataSpeed> DataSpeedFrom(const PlanCommand& command, const RunConfig& config,
                                        const std::optional<DataRate>& rate,
                                        const CompiledStep& compiled, double seconds) {

@@ -250,7 +250,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
 
 std::unique_ptr<models::Model> ModelBeside(config::RunConfig config, const std::string& weights) {
   config.model.init_from = weights;
-  // The folder's vocabulary is complete, unless the folder is the base of adapters.
+  // The size of the vocabulary is that of the folder, unless the folder is the base of adapters.
   if (!config.lora.asked()) config.model.settings.Remove("vocab");
   for (const std::string& name : config.model.settings.Names()) {
     if (!config::FindKey("model." + name)->Applies(config)) config.model.settings.Remove(name);

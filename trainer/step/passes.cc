@@ -291,8 +291,8 @@ graph::Contract ContractOf(const PassRow& row) {
 }
 
 std::string PassesText() {
-  static constexpr std::string_view kSlices[] = {"draft", "tags", "finish", "join",
-                                                 // Names of slices in the order of Slice.
+  // Names of slices in the order of Slice.
+  static constexpr std::string_view kSlices[] = {"draft",   "tags",     "finish", "join",
                                                  "updates", "exchange", "parts"};
   std::string text =
       "| pass | slices | when | needs | gives | spoils |\n|---|---|---|---|---|---|\n";

@@ -140,7 +140,7 @@ void Session::MakeInputs() {
       const auto [micro_step, name] = graph::ParseMicroStepName(tensor.name);
       if (tensor.role != graph::Role::kInput || tensor.alias || no_data.contains(name)) continue;
       const Where place = Find(tensor.name);
-      if (!place.exists) continue;  // declared, but no program reads it
+      if (!place.exists) continue;  // a declared tensor that no program reads
       MicroStepInputs& inputs = inputs_.at(static_cast<size_t>(micro_step));
       const auto known = std::ranges::find(inputs.slots, name, &Slot::name);
       inputs.read_by[p].push_back(static_cast<size_t>(known - inputs.slots.begin()));

@@ -21,8 +21,8 @@ using parallel::kStageOut;
 using parallel::kStageOutGrad;
 
 std::string Text(int64_t stage, const StageRun& run) {
+  // Texts in the order of StepAction.
   static constexpr std::string_view kActions[] = {"forward and backward of", "forward of",
-                                                  // Texts in the order of StepAction.
                                                   "backward of", "update after"};
   return fmt::format("stage {}, {} micro-batch {} in slot {}", stage,
                      kActions[static_cast<size_t>(run.action)], run.micro_batch, run.slot);
