@@ -175,7 +175,7 @@ void PrintCompiled(const RunConfig& config, const models::Model& model, const Pl
     PrintAnswer(Wrapped(line, kLineColumns, std::string(30, ' ')) + "\n");
   }
   if (const int64_t ranks = options.mesh.ranks(kDataAxis); ranks > 1) {
-    PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are alike\n", ranks));
+    PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are equal\n", ranks));
   }
   if (!options.stages.empty()) {
     PrintAnswer(StageTable(step, cost, {}).Text());

@@ -120,7 +120,7 @@ void ChooseFineTuning(const models::Model& model, int64_t rank, Choices& choices
     }
     if (!choices.Keeps("lora.targets")) {
       choices.Set("lora.targets", "[all-linear]",
-                  "Adapters beside all linear layers learn as much as full fine-tuning (Dettmers "
+                  "Adapters of all linear layers learn as much as full fine-tuning (Dettmers "
                   "et al. 2023, section 4).");
     }
   }

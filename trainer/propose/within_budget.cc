@@ -223,7 +223,7 @@ std::vector<std::string> ChooseWithinBudget(const Target& target, Choices& choic
   const memory::Candidate* chosen = fastest();
   if (chosen == nullptr && target.gpu && config.optimizer.place == config::PlaceOrAuto::kDevice) {
     choices.Set("optimizer.place", "host",
-                "Nothing fits otherwise: moments and master weights stay in host memory, and come "
+                "No plan fits otherwise: moments and master weights stay in host memory, and come "
                 "to the GPU for each update. No number changes.");
     chosen = fastest();
   }

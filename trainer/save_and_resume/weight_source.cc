@@ -33,7 +33,7 @@ std::string ManifestOf(const std::string& snapshot) {
 int64_t BestStep(const std::string& run, const std::string& newest) {
   const RunRecord record = ParseRunRecord(snapshots::Snapshot(newest).manifest().run, newest);
   if (record.evaluation.best_step >= 0) return record.evaluation.best_step;
-  throw UserError(fmt::format("--best: {} has made no evaluation yet (train.eval_every)", run));
+  throw UserError(fmt::format("--best: {} has not been evaluated yet (train.eval_every)", run));
 }
 
 std::string FindSnapshotOf(const std::string& run, const WeightChoice& choice) {

@@ -149,7 +149,8 @@ class Compiler {
       });
       if (objective->data.empty() || source != objective) continue;
       throw InternalError("objective '" + objective->name + "' reads the data of '" +
-                          objective->data + "', which is none before it that has data of its own");
+                          objective->data +
+                          "', which is no earlier objective with data of its own");
     }
   }
 
