@@ -33,7 +33,7 @@ struct RunResult {
   struct Monitored {
     std::string metric;
     double best = 0;
-    int64_t step = 0;  // number of steps before it
+    int64_t step = 0;  // number of steps before the best evaluation
   };
   std::optional<Monitored> monitored = {};
   std::string energy_counts = {};   // the parts whose energy the counter counts

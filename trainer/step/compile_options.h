@@ -32,7 +32,7 @@ struct CompileOptions {
   // The number of micro-steps in one program: a divisor of `accumulate`.
   int64_t micro_steps_per_program = 1;
   // Joins updates of one micro-step whose objectives read the same data into one program, which
-  // computes only once what the earlier update doesn't change. Changes no bit.
+  // computes only once what the earlier update doesn't change. Results stay bit-identical.
   bool join_updates = true;
   // All micro-steps run a block before any runs the next block. Requires that one program holds all
   // micro-steps.

@@ -51,7 +51,7 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
                      .concurrent = static_cast<int>(i) == compiled_.step.snapshot});
   }
   executors_ = memory_->MakeExecutors(bound, options);
-  // The arena's bytes are zero.
+  // Writes the states' initial values, because the arena's memory is zero.
   for (const models::StateInfo& state : compiled_.states) {
     const std::vector<float> values(static_cast<size_t>(Elements(state.name)), state.initial);
     Write<float>(state.name, values);
