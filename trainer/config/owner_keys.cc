@@ -27,7 +27,7 @@ std::vector<Owner> Owners(const std::string& section) {
     }
   } else {
     static const std::vector<Setting> none;
-    owners.push_back({data::kTokens, none});  // the keys of config::DataConfig
+    owners.push_back({data::kTokens, none});  // its keys are those of config::DataConfig
     for (const data::SourceKind& kind : data::Sources()) {
       owners.push_back({kind.name, kind.settings});
     }
@@ -69,7 +69,7 @@ SettingValue SettingOf(const Value& value) {
       value);
 }
 
-// An owner's description of a default: in words, or the value.
+// An owner's description of a key's default: in words, or the value.
 std::string DefaultOf(const Setting& setting) {
   if (!setting.derived.empty()) return setting.derived;
   if (!setting.required.empty()) return "required";
@@ -138,7 +138,8 @@ Key KeyOf(const std::string& section, const std::string& name) {
   return key;
 }
 
-// The names of all owners, each after the name that precedes it in the owner that adds it.
+// The names of all owners' keys. A name comes after the one that precedes it in the owner that adds
+// it.
 std::vector<std::string> NamesInOrder(const std::string& section) {
   std::vector<std::string> names;
   for (const Owner& owner : Owners(section)) {
@@ -151,7 +152,7 @@ std::vector<std::string> NamesInOrder(const std::string& section) {
   return names;
 }
 
-// The value of a key that a source and token data may have in common, as the source's setting.
+// The value of a key that both a source and token data have, as the source's setting.
 SettingValue SharedValue(const RunConfig& config, const Key& key) {
   const Value value = key.get(config);
   const auto* const sources = std::get_if<std::vector<TrainSource>>(&value);
@@ -199,7 +200,7 @@ UserError ErrorOf(const RunConfig& config, const std::string& section, const Set
 
 void CompleteModel(RunConfig& config) {
   CompleteSection(config, "model", config.model.settings, [&] {
-    // Without a family, init_from determines everything.
+    // Without a family, init_from determines all settings.
     const models::Family* const family = models::FindFamily(config.model.family);
     if (family != nullptr) models::Complete(*family, config.model.settings);
   });

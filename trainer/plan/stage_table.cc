@@ -15,7 +15,7 @@ namespace {
 
 using graph::Role;
 
-// Of persistent tensors on the device.
+// The bytes of persistent tensors with these roles on the device.
 int64_t ResidentBytes(const memory::MemoryPlan& plan, std::initializer_list<Role> roles) {
   int64_t bytes = 0;
   for (const memory::PersistentTensor& tensor : plan.persistent) {
@@ -25,7 +25,7 @@ int64_t ResidentBytes(const memory::MemoryPlan& plan, std::initializer_list<Role
   return bytes;
 }
 
-// Of the time of its runs.
+// The share of recomputation in the time of a stage's runs.
 double ShareOfRecomputation(const CompiledStep& stage, const memory::CostModel& cost) {
   const double again = OverStep(stage, [&](const graph::Program& program, const graph::Node& node) {
     return node.phase == graph::Phase::kRecompute ? cost.Seconds(program.CallOf(node).get()) : 0.0;
