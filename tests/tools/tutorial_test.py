@@ -14,7 +14,7 @@ and the pages of docs/ as text in text/.
 
 In a block of code a line "$ COMMAND" is a command (a backslash at a line's end continues it), and what follows is what it
 prints, standard error included. "…" stands for any text, the number of spaces and line ends do not count. A line "^C" is
-SIGINT at that place, a line "^K" is SIGKILL for rank 1 once the run has a snapshot, lines "> TEXT" are typed. A block after
+SIGINT at that place, a line "^K" is SIGKILL for rank 1 after the first snapshot, lines "> TEXT" are typed. A block after
 a line with "`NAME`" and a colon at its end is that file. Commands within sentences are run at the end. A command has to end
 with exit code 0, unless "$ echo $?" follows it and shows another one.
 
@@ -239,10 +239,14 @@ class Follower:
         process.send_signal(signal.SIGINT)
 
     def kill_rank_1(self, process):
-        """SIGKILL for rank 1, once there is a snapshot that was not there before."""
-        before = set(self.folder.glob("runs/*/snapshots/step-*"))
+        """SIGKILL for rank 1, once there is a complete snapshot that was not there before."""
+
+        def snapshots():
+            return {path for path in self.folder.glob("runs/*/snapshots/step-*") if path.suffix != ".partial"}
+
+        before = snapshots()
         for _ in range(100 * SECONDS):
-            if process.poll() is not None or set(self.folder.glob("runs/*/snapshots/step-*")) - before:
+            if process.poll() is not None or snapshots() - before:
                 break
             time.sleep(0.01)
         for found in pathlib.Path("/proc").glob("[0-9]*"):
