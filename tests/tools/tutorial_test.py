@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Every command of docs/tutorials/8b_on_24gb.md does what the page shows.
+"""Every command of the pages of docs/tutorials/ does what the page shows.
 
-usage: tutorial_test.py PLIMSOLL
+usage: tutorial_test.py PLIMSOLL PLIMSOLL_WITH_EXAMPLES
 
-The page is followed from its first command to its last in an empty folder, twice:
+Each page is followed from its first command to its last in an empty folder, as it is (AS_WRITTEN). 8b_on_24gb.md is
+followed twice:
 
 - The plans, with the configuration of the model that the page names, for the GPU that it names: planning needs no
   weights. Each figure that the page shows is one that the program prints.
@@ -12,9 +13,11 @@ The page is followed from its first command to its last in an empty folder, twic
 In a block of code a line "$ COMMAND" is a command (a backslash at a line's end continues it), and what follows is what it
 prints, standard error included. "…" stands for any text, the number of spaces and line ends do not count. A line "^C" is
 SIGINT at that place, lines "> TEXT" are typed. A block after a line with "`NAME`" and a colon at its end is that file.
-Commands within sentences are run at the end.
+Commands within sentences are run at the end. A command has to end with exit code 0, unless "$ echo $?" follows it and
+shows another one. Bazel's commands are not run: this test's programs are what they build. In your_own_model.md `plimsoll`
+is plimsoll_with_examples.
 
-The page's Python is run where this script's Python has transformers and peft.
+8b_on_24gb.md's Python is run where this script's Python has transformers and peft.
 """
 import importlib.util
 import json
@@ -36,8 +39,11 @@ import unittest_xml  # noqa: E402
 from shown_blocks import blocks  # noqa: E402
 
 ROOT = pathlib.Path.cwd()
-PAGE = ROOT / "docs/tutorials/8b_on_24gb.md"
-PROGRAM = pathlib.Path(sys.argv[1]).resolve()
+TUTORIALS = ROOT / "docs/tutorials"
+PAGE = TUTORIALS / "8b_on_24gb.md"
+# The pages that are followed as they are, and the least number of their commands.
+AS_WRITTEN = {"segment_your_volumes.md": 16, "your_own_model.md": 10}
+PROGRAM, WITH_EXAMPLES = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
 MPIRUN = ROOT / "tests/support/mpirun.sh"
 MODEL = pathlib.Path("models/Llama-3.1-8B-Instruct")
 CHATS = 400
@@ -163,11 +169,12 @@ def agree(shown, said):
 class Follower:
     """Runs commands in a folder of their own."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, program=PROGRAM):
         self.folder = pathlib.Path(folder)
+        self.program = program
         tools = self.folder / "bin"
         tools.mkdir()
-        (tools / "plimsoll").symlink_to(PROGRAM)
+        (tools / "plimsoll").symlink_to(program)
         (self.folder / MODEL).mkdir(parents=True)
         self.environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "XDG_CACHE_HOME")}
         self.environment.update(
@@ -179,7 +186,7 @@ class Follower:
         words = shlex.split(line)
         if words[:2] == ["mpirun", "-np"]:
             words = [str(MPIRUN), *words[2:]]
-            words[2] = str(PROGRAM)
+            words[2] = str(self.program)
         if words[0] == "python3":
             words[0] = sys.executable
         to = None
@@ -204,7 +211,7 @@ class Follower:
                 process.kill()
             said.seek(0)
             # What takes longer than two seconds says so, on some machines.
-            text = "".join(line for line in said if not line.endswith(" …\n"))
+            text = "".join(line for line in said if not re.match(r"[a-z].* …\n", line))
         # mpirun.sh puts the rank before each line, and ends with one of its own.
         text = re.sub(r"(?m)^\[\d+\] ", "", text)
         return process.returncode, re.sub(r"mpirun.sh: passed.*\n", "", text)
@@ -337,9 +344,6 @@ class Tutorial(unittest.TestCase):
         self.assertGreater(len(answer), 10)
         self.assertIn(answer, of_peft)
 
-    def test_there_is_no_other_tutorial(self):
-        self.assertEqual(list(PAGE.parent.iterdir()), [PAGE], "shown_output_test leaves this folder to this test")
-
     def test_python_is_python(self):
         scripts = [step for step in steps(PAGE.read_text()) if not isinstance(step, Command) and step[0].endswith(".py")]
         self.assertTrue(scripts)
@@ -358,6 +362,44 @@ class Tutorial(unittest.TestCase):
         self.assertEqual((first.line.split(), first.shown, first.interrupted), (["plimsoll", "a", "b"], "x …\ny", True))
         self.assertEqual((second.line, second.typed, second.shown.strip()), ("c", "typed\n", ""))
         self.assertEqual(inline.line, "plimsoll d")
+
+
+class AsWritten(unittest.TestCase):
+    """Pages that are followed once, as they are."""
+
+    def follow(self, page, program=PROGRAM):
+        tried, wrong, code = 0, [], 0
+        with tempfile.TemporaryDirectory() as folder:
+            follower = Follower(folder, program)
+            followed = list(steps((TUTORIALS / page).read_text()))
+            for step, after in zip(followed, [*followed[1:], None]):
+                if not isinstance(step, Command):
+                    follower.write(*step)
+                    continue
+                if step.line.startswith("bazel "):
+                    continue
+                tried += 1
+                if step.line == "echo $?":
+                    said = str(code)
+                else:
+                    code, said = follower.run(step.line, step.typed)
+                    if code and not (isinstance(after, Command) and after.line == "echo $?"):
+                        wrong.append(f"$ {step.line}\nends with {code} and says\n{said}")
+                        continue
+                if step.shown and not agree(step.shown, said):
+                    wrong.append(f"$ {step.line}\nshows\n{step.shown}\nand says\n{said}")
+        self.assertEqual(wrong, [], "\n\n".join(wrong))
+        self.assertGreaterEqual(tried, AS_WRITTEN[page], "hardly any commands: are they still written as this test expects?")
+
+    def test_segment_your_volumes(self):
+        self.follow("segment_your_volumes.md")
+
+    def test_your_own_model(self):
+        self.follow("your_own_model.md", WITH_EXAMPLES)
+
+    def test_there_is_no_other_tutorial(self):
+        pages = {page.name for page in TUTORIALS.iterdir()}
+        self.assertEqual(pages, {PAGE.name, *AS_WRITTEN}, "shown_output_test leaves this folder to this test")
 
 
 if __name__ == "__main__":
