@@ -24,6 +24,7 @@ namespace {
 
 using nlohmann::json;
 using testing::HasSubstr;
+using testing::Not;
 
 double ChildSeconds() {
   rusage usage = {};
@@ -117,6 +118,15 @@ TEST_F(Answers, AModelLargerThanTheGpu) {
   EXPECT_THAT(outcome.out, HasSubstr("# For one GPU: with train.global_batch: "));
   EXPECT_THAT(outcome.out,
               testing::ContainsRegex("# Beside frozen weights adapters take (.|\n)*--lora 16\\."));
+}
+
+// One program of all micro-steps, which blocks first needs, would have 300,000 nodes.
+TEST_F(Answers, AdviceForManyMicroSteps) {
+  const Outcome outcome = Ask({"plan", "configs/models/llama-1b.yaml", "--device", "4060ti-8gb",
+                               "--set", "amp.dtype=bf16", "--set", "train.micro_batch=1", "--set",
+                               "train.accumulate=512", "--set", "optimizer.place=host"});
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.out, Not(HasSubstr("blocks_first")));
 }
 
 TEST_F(Answers, EveryChoiceLeftOpen) {

@@ -68,6 +68,18 @@ std::vector<std::string> OpenEverything(RunConfig& run) {
   return names;
 }
 
+// Whether the solver would leave the knob out of its choices because one program would hold too
+// many micro-steps.
+bool TooLongToPlan(const Knob& knob, const RunConfig& config) {
+  if (std::string_view(knob.key) != "train.blocks_first") return false;
+  try {
+    const StepSolver solver(Opened(knob, config), {.built_in_rates = true, .coarse = true});
+    return !solver.WhyLeftOut(knob).empty();
+  } catch (const UserError&) {
+    return false;  // the change is impossible, which NeedsOf finds
+  }
+}
+
 // Adds the changes of one knob. Omits the micro-batch if all its samples affect one another,
 // because another size would be a different training. Omits the mesh, because how a batch is
 // distributed to another mesh depends on the file.
@@ -75,8 +87,10 @@ void AddChanges(const Knob& knob, const RunConfig& config, const models::Model& 
                 std::vector<Change>& changes) {
   const bool batch = std::string_view(knob.key) == "train.micro_batch";
   if (knob.reach == Reach::kMesh || (batch && model.sample_coupling().whole_micro_batch())) return;
+  const std::vector<RunConfig> advised = Advised(knob, config, model);
+  if (advised.empty() || TooLongToPlan(knob, config)) return;
   int64_t micro_batch = config.train.micro_batch;
-  for (RunConfig& run : Advised(knob, config, model)) {
+  for (const RunConfig& run : advised) {
     // Adds micro-batches of at most half of the previous size only.
     const int64_t smaller = run.train.micro_batch;
     if (smaller < micro_batch && 2 * smaller > micro_batch) continue;
@@ -86,7 +100,7 @@ void AddChanges(const Knob& knob, const RunConfig& config, const models::Model& 
     if (run.train.accumulate != config.train.accumulate) {
       change.values.emplace_back("train.accumulate", std::to_string(run.train.accumulate));
     }
-    change.run = std::move(run);
+    change.run = run;
   }
 }
 
