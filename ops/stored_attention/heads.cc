@@ -27,7 +27,7 @@ using graph::Value;
 
 struct HeadNumbers {
   int64_t heads, kv_heads;
-  int64_t blocks;  // heads of a packed tensor: of queries alone, or with keys and values
+  int64_t blocks;  // heads in a packed tensor: of queries, or of queries, keys and values
 };
 
 HeadNumbers HeadNumbersOf(const OpCall& call, bool keys) {
