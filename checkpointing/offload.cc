@@ -32,17 +32,18 @@ constexpr char kCopySuffix[] = ".here";
 
 // The number of groups whose copies may be in flight each way.
 constexpr int64_t kCopiesInFlight = 2;
-// A copy is given this multiple of its time: copies may be slower than assumed, or nodes faster.
+// A copy is planned to take this multiple of its estimated time, because copies may be slower than
+// assumed, or nodes faster.
 constexpr double kCopySlack = 1.5;
 
 // A saved activation that is copied to the host and prefetched for the backward pass.
 struct Offloaded {
-  TensorId original = kNoTensor;  // on the device, until it is evicted
+  TensorId original = kNoTensor;  // the tensor on the device, until it is evicted
   TensorId host = kNoTensor;      // the copy on the host, in flight
-  TensorId away = kNoTensor;      // the same, complete
+  TensorId away = kNoTensor;      // the copy on the host, complete
   TensorId back = kNoTensor;      // the prefetched copy on the device, in flight
-  TensorId here = kNoTensor;      // the same, complete
-  int block = graph::kNoBlock;    // of the producer
+  TensorId here = kNoTensor;      // the prefetched copy on the device, complete
+  int block = graph::kNoBlock;    // the block of the producer
   std::string scope;
 };
 
@@ -87,9 +88,9 @@ class Offloader {
   struct Group {
     std::vector<int> tensors;
     int64_t size = 0;  // what its copies take of the limit on copies in flight
-    int node = 0;      // before which the eviction ends, or the prefetch starts
+    int node = 0;      // the node before which the eviction ends, or the prefetch starts
   };
-  using Groups = std::map<int, Group>;  // by node
+  using Groups = std::map<int, Group>;  // by index of a node
 
   void Plan(const SavedTensor& saved) {
     const int offloaded = static_cast<int>(offloaded_.size());
@@ -127,8 +128,8 @@ class Offloader {
     result_.push_back(std::move(node));
   }
 
-  // Without times of copies a group counts as one. With them it counts by its bytes: the copies of
-  // one block start at short intervals, and may take until those of the next block start.
+  // Without the times of copies, a group has size 1. With them, its size is its bytes: the copies
+  // of one block start at short intervals, and may last until those of the next block start.
   void SetSizes(Groups& groups) const {
     for (auto& [node, group] : groups) {
       if (!Timed()) {
@@ -143,7 +144,7 @@ class Offloader {
     return program_.tensor(offloaded.original).bytes();
   }
 
-  // Or of the largest group.
+  // The bytes of the block whose tensors take most, or of the largest group if it is larger.
   int64_t BytesOfLargestBlock() const {
     int64_t most = 0;
     for (const auto& [node, group] : evictions_) most = std::max(most, group.size);
@@ -158,7 +159,7 @@ class Offloader {
 
   bool Timed() const { return options_.node_seconds != nullptr; }
 
-  // When each of the nodes [from, to) begins, and when the last one ends.
+  // The start time of each of the nodes [from, to), and the end time of the last one.
   std::vector<double> Times(int from, int to) const {
     std::vector<double> times = {0};
     for (int n = from; n < to; ++n) {
@@ -177,12 +178,12 @@ class Offloader {
     return seconds;
   }
 
-  // Copies run one after another.
+  // Sets where evictions end. Copies run one after another.
   void SetEvictionEnds() {
     for (auto& [node, group] : evictions_) group.node = forward_;
     if (!Timed()) return;
     const std::vector<double> times = Times(0, forward_);
-    double free_from = 0;  // the link
+    double free_from = 0;  // when the link becomes free
     for (auto& [node, group] : evictions_) {
       const double seconds = CopySeconds(group), start = std::max(times[node + 1], free_from);
       free_from = start + seconds;
@@ -195,7 +196,7 @@ class Offloader {
     for (auto& [node, group] : fetches_) group.node = forward_;
     if (!Timed()) return;
     const std::vector<double> times = Times(forward_, static_cast<int>(nodes_.size()));
-    double latest = times.back();  // for the copy to end
+    double latest = times.back();  // the latest time at which the copy may end
     for (auto& [node, group] : std::views::reverse(fetches_)) {
       const double seconds = CopySeconds(group);
       latest = std::min(latest, times[node - forward_]);
@@ -208,7 +209,7 @@ class Offloader {
 
   void Forward() {
     std::deque<const Group*> departing;
-    int64_t size = 0;  // of these
+    int64_t size = 0;  // of the departing groups
     const auto finish_while = [&](auto condition) {
       for (; !departing.empty() && condition(*departing.front()); departing.pop_front()) {
         for (int offloaded : departing.front()->tensors) FinishEviction(offloaded_[offloaded]);
@@ -230,8 +231,9 @@ class Offloader {
   }
 
   void Backward() {
-    auto next = fetches_.cbegin(), needed = next;  // to start, and to be done
-    int64_t size = 0;                              // of those between
+    auto next = fetches_.cbegin(), needed = next;  // the next group to start, and the next group to
+                                                   // await
+    int64_t size = 0;                              // of the groups between `needed` and `next`
     const auto start_until = [&](int n) {
       for (; next != fetches_.cend(); ++next) {
         const Group& group = next->second;
@@ -282,8 +284,9 @@ class Offloader {
   void Move(int n) {
     const bool view = nodes_[n].op->view;
     if (n >= forward_ && view && IsOffloaded(program_.Root(nodes_[n].outputs[0])))
-      return;  // a view of an offloaded tensor is emitted again where it is read
-    // A view may be emitted again later. Of other nodes, only op and phase are read once more.
+      return;  // a view of an offloaded tensor is emitted again before each reader
+    // A view may be emitted again later, so it is copied. Of other nodes, only op and phase are
+    // read again.
     Node node = view ? nodes_[n] : std::move(nodes_[n]);
     if (n >= forward_) {
       for (TensorId& id : node.inputs) id = DeviceCopy(id);
@@ -297,7 +300,7 @@ class Offloader {
     const TensorId base = DeviceCopy(program_.tensor(id).alias->base);
     const TensorId view = AddViewLike(program_, id, base, kCopySuffix);
     const int n = view_nodes_[id];
-    // A collective has ended before its result is evicted.
+    // The end of a collective is needed before its result can be evicted.
     if (n >= 0 && !ops::IsCollectiveDone(*nodes_[n].op)) {
       Node node = nodes_[n];
       node.inputs[0] = base;
@@ -313,12 +316,14 @@ class Offloader {
   const OffloadOptions& options_;
   const int forward_;
   std::vector<Node> nodes_;            // the original nodes
-  const std::vector<int> view_nodes_;  // by original tensor
-  std::vector<int> offloaded_of_;      // by original tensor; -1: not offloaded
+  const std::vector<int> view_nodes_;  // by original tensor: the node that makes it, if it is a
+                                       // view
+  std::vector<int> offloaded_of_;      // by original tensor: index of its offload; -1: not
+                                       // offloaded
   std::vector<Offloaded> offloaded_;
-  Groups evictions_;  // by the node after which they start
-  Groups fetches_;    // by the node before which they are done
-  int64_t room_ = 0;  // for copies in flight, each way
+  Groups evictions_;  // by the index of the node after which they start
+  Groups fetches_;    // by the index of the node before which they are done
+  int64_t room_ = 0;  // the limit on copies in flight, each way
   std::vector<Node> result_;
   Phase phase_ = Phase::kForward;
 };

@@ -26,11 +26,11 @@
 
 namespace plimsoll::checkpointing {
 
-// Durations by which copies are placed. Without them a copy starts as early, and is awaited as
-// late, as the limit on copies in flight allows.
+// Durations by which the starts and ends of copies are placed. Without them a copy starts as early,
+// and is awaited as late, as the limit on copies in flight allows.
 struct OffloadOptions {
   std::function<double(const graph::OpCall&)> node_seconds = nullptr;
-  std::function<double(int64_t bytes)> copy_seconds = nullptr;  // in either direction
+  std::function<double(int64_t bytes)> copy_seconds = nullptr;  // for either direction
 };
 
 class Offload : public graph::Pass {

@@ -47,7 +47,7 @@ class Recomputer {
     for (int n = 0; n < static_cast<int>(nodes.size()); ++n) {
       for (TensorId id : nodes[n].inputs) {
         if (id == kNoTensor || n < forward_) continue;
-        // A tensor outside the saved set is a gradient.
+        // A tensor outside the saved set is a gradient, and gradients are kept.
         Info& info = tensors_[program.Root(id)];
         if (info.uses.empty()) info.kept = true;
       }
@@ -66,7 +66,7 @@ class Recomputer {
     result_.reserve(2 * nodes_.size());
     result_.assign(nodes_.begin(), nodes_.begin() + forward_);
     for (at_ = forward_; at_ < static_cast<int>(nodes_.size()); ++at_) {
-      // A view of a recomputed tensor is made again where it is read.
+      // A view of a recomputed tensor is emitted again before each reader.
       if (nodes_[at_].op->view && Recomputed(program_.Root(nodes_[at_].outputs[0]))) continue;
       Node node = std::move(nodes_[at_]);
       for (TensorId& id : node.inputs) id = Again(id);
@@ -84,8 +84,8 @@ class Recomputer {
  private:
   struct Info {
     bool kept = false;
-    std::vector<int> uses;     // by later nodes, if it is in the saved set
-    std::vector<int> writers;  // nodes, without views
+    std::vector<int> uses;     // later nodes that read it, if it is in the saved set
+    std::vector<int> writers;  // nodes that write it, without views
     TensorId clone = kNoTensor;
   };
 
@@ -102,7 +102,7 @@ class Recomputer {
            info.writers.front() < forward_;
   }
 
-  // Whether cheap nodes make the tensor of what is kept.
+  // Whether cheap nodes can compute the tensor from kept tensors.
   bool IsCheap(TensorId root) const {
     const Node& maker = program_.nodes()[tensors_[root].writers.front()];
     return maker.op->cheap_to_recompute && std::ranges::all_of(maker.inputs, [&](TensorId id) {
@@ -110,8 +110,8 @@ class Recomputer {
            });
   }
 
-  // Keeps results that no later node reads, but one of another block does, unless they are cheap.
-  // In the order of the program, so that one that is kept makes others cheap.
+  // Keeps results of a block that only other blocks' forward nodes read, unless they are cheap to
+  // recompute. Goes in the order of the program, because a kept result makes others cheap.
   void KeepWhatBlocksGive() {
     const graph::Blocks blocks(program_);
     for (int n = 0; n < forward_; ++n) {
@@ -139,8 +139,8 @@ class Recomputer {
   TensorId ViewAgain(TensorId view) {
     const TensorId base = Again(program_.tensor(view).alias->base);
     const int n = view_nodes_[view];
-    // The clone of a collective has one node that awaits it, not several, so that its inputs need
-    // not live longer.
+    // All readers share one clone of the collective's done. With several, its inputs would have to
+    // live longer.
     const bool done = n >= 0 && ops::IsCollectiveDone(*nodes_[n].op);
     if (done && done_.contains(base)) return done_.at(base);
     const TensorId again = AddViewLike(program_, view, base, std::string(kSuffix));
@@ -181,7 +181,7 @@ class Recomputer {
       Tensor tensor = program_.tensor(original);
       tensor.name = program_.FreshName(tensor.name + std::string(kSuffix));
       tensor.retention = Retention::kSave;
-      tensor.merge.reset();  // which is that of the original
+      tensor.merge.reset();  // only the original is merged
       id = program_.AddTensor(std::move(tensor));
       if (!there) tensors_[original].clone = id;
     }
@@ -211,7 +211,7 @@ class Recomputer {
     }
   }
 
-  // The next original node after at_ that reads the tensor; -1: none.
+  // The next original node after at_ that reads the tensor; -1 if no such node exists.
   int NextUse(TensorId root) const {
     const std::vector<int>& uses = tensors_[root].uses;
     const auto use = std::upper_bound(uses.begin(), uses.end(), at_);
@@ -234,9 +234,9 @@ class Recomputer {
     });
   }
 
-  // Forgets clones that are cheaper to make again than to keep until their next use. Looks only at
-  // first results: further ones, such as statistics, are small, and not worth running their node
-  // again.
+  // Forgets clones that are cheaper to recompute than to keep until their next use. Only first
+  // results are considered: further ones, such as statistics, are small, and not worth running
+  // their node again.
   void DropCheapClones() {
     std::erase_if(cheap_clones_, [&](int n) {
       const TensorId root = program_.Root(*std::ranges::find_if_not(
@@ -250,7 +250,7 @@ class Recomputer {
     });
   }
 
-  // Leaves out optional results of clones and of the forward pass that nobody reads any more.
+  // Removes optional results of clones and of the forward pass that no node reads any more.
   void LeaveOutUnread() {
     std::vector<bool> read(program_.tensors().size(), false);
     for (const Node& node : program_.nodes()) {
@@ -274,12 +274,14 @@ class Recomputer {
   Program& program_;
   const int forward_;
   std::vector<Node> nodes_;            // the original nodes
-  const std::vector<int> view_nodes_;  // by original tensor
-  std::vector<Info> tensors_;          // by original tensor, meaningful for owners of memory
+  const std::vector<int> view_nodes_;  // by original tensor: the node that makes it, if it is a
+                                       // view
+  std::vector<Info> tensors_;          // by original tensor; meaningful for owners of memory
   std::vector<Node> result_;
   std::map<TensorId, TensorId> done_;  // by clone of a collective's result: the tensor to read
+                                       // instead
   std::vector<int> cheap_clones_;      // nodes with a cheap clone whose results may be read again
-  int at_ = 0;                         // the original node for which clones are made
+  int at_ = 0;                         // index of the original node for which clones are made
   bool any_ = false;
   int added_ = 0;
   int64_t bytes_before_ = 0;

@@ -1,20 +1,20 @@
-// Recomputation: a pass that computes activations again instead of keeping them (activation
-// checkpointing, gradient checkpointing).
+// Recomputation (activation checkpointing, gradient checkpointing): a pass that computes
+// activations again instead of keeping them.
 //
 // A tensor tagged `recompute` dies after the forward pass. Before the first later node that reads
 // it, its producer runs once more: a clone that reads kept and persistent tensors, or results of
 // further clones, back to the nearest available tensors.
 //
-// - A forward result that no later node reads is not kept for a clone: another clone makes it.
-//   Scalars are kept, such as the largest magnitude of what is quantized again, and what one block
-//   gives to another, unless cheap nodes make it of what is kept: otherwise blocks would be made
-//   again from the first one.
-// - Expensive nodes (matrix products, attention) are cloned once. A clone of a cheap one
-//   (OpDef::cheap_to_recompute: norms, activations, casts, …) is dropped between two uses and made
-//   again if all its inputs are available at the second use anyway: so no cheap intermediate of a
-//   chain waits for its use.
+// - A forward result that only clones read is not kept: another clone computes it. Two kinds are
+//   kept: scalars, such as the largest magnitude of a tensor that is quantized again; and results
+//   that one block gives to another, unless cheap nodes compute them from kept tensors. Otherwise
+//   recomputation would begin at the first block every time.
+// - Expensive nodes (matrix products, attention) are cloned once. The result of a cheap clone
+//   (OpDef::cheap_to_recompute: norms, activations, casts, …) is dropped between two uses and
+//   computed again, if all its inputs are available at the second use anyway. So no cheap
+//   intermediate of a chain waits for its use.
 // - Random ops keep their key, so a clone draws the same numbers.
-// - Results that nobody reads any more are left out, both of clones and of the forward pass.
+// - Optional results that no node reads any more are removed, from clones and from forward nodes.
 //
 // Clones are named NAME.again, in the phase `recompute`.
 #pragma once
@@ -34,8 +34,8 @@ class Recompute : public graph::Pass {
                        graph::Fact::kByLoss, graph::Fact::kScratched},
             .keeps_numbers = true};
   }
-  // Runs after fusing and before workspaces are added. Throws InternalError when a clone would read
-  // a persistent tensor that has changed since, or write one.
+  // Runs after fusing and before workspaces are added. Throws InternalError when a clone would
+  // write a persistent tensor, or read one that has changed since the forward pass.
   graph::PassResult Run(graph::Program& program) override;
 };
 

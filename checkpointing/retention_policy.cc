@@ -25,7 +25,7 @@ bool IsPreset(std::string_view word) {
   });
 }
 
-// The first node of the forward pass that writes a tensor's memory, by the owner of that memory.
+// By tensor that owns memory: the first node of the forward pass that writes it.
 std::map<graph::TensorId, int> FindMakers(const Program& program) {
   std::map<graph::TensorId, int> makers;
   const int forward = ForwardNodes(program);
@@ -80,13 +80,13 @@ class Tagger {
   const graph::OpDef& OpOf(const SavedTensor& saved) const {
     return *program_.nodes()[saved.producer].op;
   }
-  // A result, and the node that made it.
+  // A result, and the node that writes it.
   struct Made {
     graph::TensorId result;
     const graph::Node& by;
   };
-  // What the saved results were made of: not what the all-gather after it, where ranks share a
-  // norm's rows, or 8-bit codes have of it.
+  // The result that a saved tensor represents, and its node: before the all-gather that follows
+  // where ranks share a norm's rows, and before quantization to 8-bit codes.
   Made OriginOf(const SavedTensor& saved) const {
     graph::TensorId result = saved.tensor;
     const graph::Node* maker = &program_.nodes()[saved.producer];
@@ -105,7 +105,7 @@ class Tagger {
     const Made origin = OriginOf(saved);
     if (preset) return origin.by.op->recompute_preset == pattern;
     if (graph::OpRegistry::Get().Find(pattern) != nullptr) {
-      // An op that writes codes of another one's result counts as that one.
+      // An op that writes the codes of another op's result counts as that op.
       const bool writes_codes = origin.by.attributes.Has("of");
       return OpOf(saved).name == pattern || origin.by.op->name == pattern ||
              (writes_codes && origin.by.attributes.GetWord("of") == pattern);
@@ -114,7 +114,7 @@ class Tagger {
            MatchesGlob(pattern, program_.tensor(origin.result).name);
   }
 
-  // Indices into saved_ of the matches. Throws UserError when there is none.
+  // Indices into saved_ of all tensors that match. Throws UserError when none matches.
   std::vector<size_t> AllMatches(const Patterns& patterns, const std::string& pattern) const {
     std::vector<size_t> matches;
     const bool preset = IsPreset(pattern);
@@ -135,7 +135,8 @@ class Tagger {
         patterns.key, pattern, fmt::join(ops, ", "), example));
   }
 
-  // Recomputes what stays within `blocks` consecutive blocks, and keeps what another block reads.
+  // Tags for recomputation all tensors that only `blocks` consecutive blocks read; keeps tensors
+  // that other blocks read.
   void RecomputeWithin(int blocks) {
     const graph::Blocks all(program_);
     for (size_t i = 0; i < saved_.size(); ++i) {
@@ -167,7 +168,7 @@ class Tagger {
     }
   }
 
-  // With presets, 8-bit codes of a result that waits anyway are made again from it.
+  // With presets, 8-bit codes of a tensor that is kept anyway are recomputed from it.
   void RecomputeCodesOfWhatWaits() {
     for (size_t i = 0; i < saved_.size(); ++i) {
       const graph::Node& maker = program_.nodes()[saved_[i].producer];
@@ -180,7 +181,8 @@ class Tagger {
     }
   }
 
-  // A preset keeps what could only be made again from what other blocks would have to make again.
+  // Keeps the tensors of presets that could be recomputed only by recomputing results of other
+  // blocks.
   void KeepWhatNeedsOtherBlocks(const std::vector<size_t>& of_presets) {
     if (of_presets.empty()) return;
     const graph::Blocks blocks(program_);
@@ -288,7 +290,7 @@ class Tagger {
   const Options& options_;
   const std::vector<SavedTensor> saved_;
   const std::map<graph::TensorId, int> makers_;
-  std::vector<Retention> tags_;  // parallel to saved_
+  std::vector<Retention> tags_;  // by index into saved_
 };
 
 }  // namespace

@@ -13,11 +13,11 @@
 // A pattern is a preset, which ops declare (OpDef::recompute_preset: `norms`, `activations`,
 // `attention`), an op kind (`gelu`) or a glob over names of tensors (`block.*.mlp.fc`). An op's
 // further results, such as a norm's statistics, have the retention of its first one: they are
-// small, and running the op again gives them for nothing. With a preset, 8-bit codes of what is
-// kept are made again from it.
+// small, and running the op again gives them at no cost. With a preset, 8-bit codes of a kept
+// tensor are recomputed from it.
 //
-// Whole parameters, gathered from data ranks' parts (ZeRO's third stage), wait for the backward
-// pass like activations, but policies and patterns don't apply to them: only `reshard` does.
+// Unsharded parameters, gathered from data ranks' shards (ZeRO, stage 3), are saved for the
+// backward pass like activations. Policies and patterns don't apply to them: only `reshard` does.
 #pragma once
 
 #include <map>
@@ -28,24 +28,25 @@
 
 namespace plimsoll::checkpointing {
 
-// Patterns, and the key that gives them, with which messages about them begin: "run.yaml:12:
-// checkpointing.recompute".
+// Patterns, and the key that sets them. Messages about the patterns begin with the key:
+// "run.yaml:12: checkpointing.recompute".
 struct Patterns {
   std::vector<std::string> patterns;
   std::string key;
-  bool by_default = false;  // the patterns are not the user's: those of a preset may match nothing
+  bool by_default = false;  // the patterns are not the user's: a preset's may match nothing
 };
 
 struct Options {
   enum class Policy { kNone, kBlock, kEvery, kSelective, kExplicit };
   Policy policy = Policy::kNone;
-  int64_t every = 1;                                  // blocks between kept inputs; kEvery
-  Patterns recompute{{}, "checkpointing.recompute"};  // kSelective
-  Patterns save{{}, "checkpointing.save"};            // kSelective: exceptions
-  // Kept activations that wait on the host; for all policies but kExplicit.
+  int64_t every = 1;                                  // for kEvery: the number of blocks between
+                                                      // kept inputs
+  Patterns recompute{{}, "checkpointing.recompute"};  // for kSelective
+  Patterns save{{}, "checkpointing.save"};            // for kSelective: exceptions from `recompute`
+  // Kept activations that are offloaded to the host. For all policies but kExplicit.
   Patterns offload{{}, "checkpointing.offload"};
-  // Whether whole parameters are freed after the forward pass and gathered again in the backward
-  // pass, instead of being kept. For all policies but kExplicit.
+  // Whether unsharded parameters are freed after the forward pass and gathered again in the
+  // backward pass, instead of being kept. For all policies but kExplicit.
   bool reshard = true;
   // For kExplicit; activations that are not named are kept.
   std::map<std::string, graph::Retention> retention = {};
@@ -60,9 +61,9 @@ class TagActivations : public graph::Pass {
             .gives = {graph::Fact::kTagged},
             .spoils = {}};
   }
-  // Throws a UserError beginning with the key on a pattern that matches no activation of the saved
-  // set, or a pattern of `offload` that matches only recomputed ones. Throws InternalError on an
-  // explicit tag for a tensor that is no activation of the saved set.
+  // Throws a UserError that begins with the key if a pattern matches no activation of the saved
+  // set, or if a pattern of `offload` matches only recomputed ones. Throws InternalError if an
+  // explicit tag names a tensor that is not in the saved set.
   graph::PassResult Run(graph::Program& program) override;
 
  private:

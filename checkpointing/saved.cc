@@ -26,7 +26,7 @@ bool IsTrivial(const Program& program, const Node& node) {
 }
 
 // Finds forward nodes that belong to the backward pass by their results: a loss fused with its
-// backward op, what writes the gradient of a parameter, and all nodes that depend on these.
+// backward op, nodes that write the gradient of a parameter, and all nodes that depend on these.
 std::vector<bool> FindGradientNodes(const Program& program, int forward) {
   std::vector<bool> makes_gradients(forward, false);
   std::vector<bool> is_gradient(program.tensors().size(), false);
@@ -119,7 +119,8 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
   for (SavedTensor& tensor : written) {
     if (tensor.uses.empty()) continue;
     tensor.read_at_once = ReadAtOnce(program, tensor);
-    // Clones run in the backward pass, so a tensor that an update reads can't be recomputed.
+    // Clones run in the backward pass, too early for a reader in the update: such a tensor can't be
+    // recomputed.
     if (program.nodes()[tensor.uses.back()].phase == graph::Phase::kUpdate) {
       tensor.recomputable = false;
     }

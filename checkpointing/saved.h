@@ -1,10 +1,10 @@
-// The saved set of a training program: activations that the forward pass writes and a later node
-// reads. They live through the rest of the forward pass and most of the backward pass, so
+// The saved set of a training program: the activations that the forward pass writes and a later
+// node reads. They live through the rest of the forward pass and most of the backward pass, so
 // checkpointing is about them.
 //
-// It doesn't contain persistent tensors (always alive), gradients (a fused loss makes some in the
-// forward phase), temporaries that only the forward pass reads, and scalars: these are always kept,
-// as their memory is worth no node.
+// The set doesn't contain persistent tensors (always alive), gradients (a fused loss makes some in
+// the forward phase), temporaries that only the forward pass reads, and scalars, which are always
+// kept because they are small.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,19 @@ namespace plimsoll::checkpointing {
 struct SavedTensor {
   graph::TensorId tensor;  // owns its memory; reading its views counts as reading it
   int64_t bytes;
-  int producer;                   // node that writes it; its scope says where in the model
-  int output;                     // which of that node's outputs it is
-  int block;                      // of the producer, as graph::Blocks numbers them
-  std::vector<int> forward_uses;  // nodes of the forward pass that read it, ascending
-  std::vector<int> uses;          // nodes after the forward pass that read it, ascending, not empty
-  // Whether its producer may run again. Not if the producer also writes something persistent, or an
+  int producer;                   // the node that writes the tensor
+  int output;                     // the index of the tensor among that node's outputs
+  int block;                      // the producer's block, as graph::Blocks numbers them
+  std::vector<int> forward_uses;  // nodes of the forward pass that read the tensor, ascending
+  std::vector<int> uses;          // nodes after the forward pass that read the tensor, ascending,
+                                  // not empty
+  // Whether the producer may run again. It may not if it also writes a persistent tensor, or if an
   // update reads the tensor.
   bool recomputable;
-  // Whether it is a whole parameter, gathered from the parts of data ranks.
+  // Whether the tensor is an unsharded parameter, gathered from the shards of data ranks.
   bool parameter;
-  // Whether, apart from trivial nodes, its first reader after the forward pass directly follows its
-  // last use in the forward pass: then it needn't wait, and there is nothing to gain.
+  // Whether the tensor's first reader after the forward pass directly follows its last use in the
+  // forward pass, apart from trivial nodes. Then checkpointing would free no memory.
   bool read_at_once;
 };
 

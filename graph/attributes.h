@@ -22,8 +22,8 @@ class Attributes {
   void Set(std::string_view name, AttributeValue value);
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
 
-  // Throw InternalError when the name is absent or holds another kind. GetReal also reads an
-  // integer. None of these allocates.
+  // These throw InternalError when the name is absent or holds another kind. GetReal also reads an
+  // integer. None of them allocates.
   bool GetBool(std::string_view name) const;
   int64_t GetInt(std::string_view name) const;
   double GetReal(std::string_view name) const;

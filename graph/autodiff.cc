@@ -60,7 +60,8 @@ class Reverse {
     return std::ranges::any_of(ids, [&](TensorId id) { return id != kNoTensor && marked[id]; });
   }
 
-  // depends_[t]: a parameter reaches t through differentiable ops, so that t's gradient is needed.
+  // Computes depends_[t]: whether a parameter reaches tensor t through differentiable ops, so that
+  // t's gradient is needed.
   void FindDependents() {
     depends_ = TrainedParameters();
     for (const Node& node : program_.nodes()) {
@@ -71,10 +72,11 @@ class Reverse {
     }
   }
 
-  // Refuses a parameter that reaches the loss through an op which neither has a gradient nor says
-  // that it stops gradients: it would be trained by a part of its gradient, or not at all. Integers
-  // from a differentiable op are constants (such as which elements were largest); integers from an
-  // op without a gradient may stand for floats, so the op has to say that they don't.
+  // Throws if a parameter reaches the loss through an op that has no gradient and does not declare
+  // that it stops gradients: the parameter would be trained by a part of its gradient, or not at
+  // all. Integers from a differentiable op are constants (such as which elements were largest).
+  // Integers from an op without a gradient may represent floats, so the op has to declare that they
+  // don't.
   void RefuseWithoutGradient(Value loss) const {
     const std::vector<Node>& nodes = program_.nodes();
     std::vector<bool> reached = TrainedParameters();
@@ -107,13 +109,15 @@ class Reverse {
            "stop_gradient";
   }
 
-  // The order in which nodes are differentiated, each behind all that read it: from the end to the
-  // start; where the loss is a sum of losses, first what only the first of them reads, then what
-  // only the second reads, and so on, then what several read.
+  // The order in which nodes are differentiated: each after all nodes that read its results, from
+  // the end to the start. If the loss is a sum of losses, the nodes that only the first of them
+  // reads come first, then those that only the second reads, and so on; then the nodes that several
+  // read.
   std::vector<size_t> Order(Value loss) const {
     const std::vector<Node>& nodes = program_.nodes();
     const std::vector<size_t> terms = LossTerms(program_, loss);
-    // Places in the order: what no term reads (the sum itself), a term's own, what several read.
+    // Groups of the order: nodes that no term reads (the sum itself), one group for each term, and
+    // nodes that several terms read.
     const size_t none = 0, several = terms.size() + 1;
     std::vector<size_t> read_by(program_.tensors().size(), none);
     std::vector<std::vector<size_t>> places(terms.size() + 2);
@@ -224,7 +228,7 @@ class Reverse {
         if (context.taken(i) && partials[i] != kNoTensor) {
           throw InternalError(node.op->name + ": its gradient rule lost a partial gradient");
         }
-        // A view takes the bytes of its first input; it only keeps its other inputs alive.
+        // The first input of a view has its bytes; the other inputs of a view are only kept alive.
         if (wanted[i] && !(node.op->view && i > 0)) throw InternalError(WithoutRule(index, id));
         continue;
       }
@@ -250,9 +254,9 @@ class Reverse {
            Describe(program_, node) + " gives it no gradient";
   }
 
-  // Rules get the gradient of an output in the output's type. Only rules that pass the gradient on
-  // unchanged get a sum that is already float32, and keep it so: no sum for a weight is rounded to
-  // 16 bits.
+  // The gradient of an output as the op's rule expects it: in the output's type. Rules that only
+  // pass the gradient on may get a sum in float32 and keep it so: therefore no sum for a weight is
+  // rounded to 16 bits.
   Value AsExpected(const Node& node, size_t output, Value gradient) {
     const bool hands_on = node.op->view || node.op->converts;
     if (gradient == kNoTensor || hands_on) return gradient;
@@ -323,7 +327,7 @@ class Reverse {
   }
 
   // Makes the tensor `name` the sum over the micro-steps so far. The value of this micro-step alone
-  // then gets the name of MicroStepMetric.
+  // is renamed to MicroStepMetric.
   void CarryMetric(const std::string& name) {
     const Value here = program_.Require(name);
     const bool adds = options_.carry == Carry::kAccumulate;
@@ -337,8 +341,8 @@ class Reverse {
     builder_.EmitInto({total}, "add", {total, here});
   }
 
-  // The same shape, and the same type or, for low-precision weights, float32: their gradients are
-  // sums, kept in float32.
+  // Whether the gradient's shape and type fit the value: equal, or float32 for low-precision
+  // weights, because their gradients are sums in float32.
   static bool MayBeGradientOf(const TensorType& gradient, const TensorType& value) {
     return gradient.shape == value.shape &&
            (gradient.dtype == value.dtype || gradient.dtype == ComputeType(value.dtype));

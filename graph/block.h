@@ -25,8 +25,8 @@ struct BlockName {
 };
 BlockName ParseBlock(std::string_view block);
 
-// A block in one direction, of any micro-step. All that isn't forward is backward: recomputed
-// nodes, and updates within the backward pass.
+// A block in one direction, in any micro-step. Every phase but forward counts as backward:
+// recomputed nodes, and updates within the backward pass.
 struct DirectedBlock {
   bool backward = false;
   int block = kNoBlock;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kUpdateSegment = std::numeric_limits<int>::max();
 
-// Numbers the segments of all micro-steps.
+// Numbers the segments (graph/step_passes.h) of all micro-steps.
 class Segments {
  public:
   explicit Segments(const Program& program)
@@ -32,7 +32,7 @@ class Segments {
     for (const auto& [number, nodes] : micro_steps) NumberIn(nodes);
   }
 
-  // What computes a part of a block is not torn from its segment.
+  // Nodes that compute a part of a block must not leave their segment.
   Stages Run() {
     std::vector<bool> in_block;
     for (size_t at = 0; at < of_nodes_.size(); ++at) {
@@ -42,22 +42,22 @@ class Segments {
   }
 
  private:
-  // Blocks that make one segment of a micro-step, and the places of their first and last node.
+  // Blocks that make one segment of a micro-step, with the positions of its first and last node.
   struct Range {
     size_t first, last;
-    bool backward;  // in which direction the first node is
+    bool backward;  // the direction of the first node
     std::vector<int> blocks;
   };
 
-  // What says which segments of two micro-steps correspond: direction and block; outside of
-  // blocks, the number of the segment of blocks before.
+  // Segments of two micro-steps correspond if their keys are equal: direction and block. For nodes
+  // outside blocks, the key has the number of the segment of blocks before them.
   struct Key {
     DirectedBlock at;
     int behind = 0;
     auto operator<=>(const Key&) const = default;
   };
 
-  // In the order of a micro-step.
+  // The ranges of a micro-step's blocks, in its order.
   std::vector<Range> RangesOf(const std::vector<size_t>& computing) const {
     std::map<DirectedBlock, Range> by_block;
     for (size_t i = 0; i < computing.size(); ++i) {
@@ -80,7 +80,8 @@ class Segments {
     return merged;
   }
 
-  // A segment that only later micro-steps have belongs to the one before it.
+  // Numbers the segments of a micro-step. A segment that only later micro-steps have gets the
+  // number of the segment before it.
   void NumberIn(const std::vector<size_t>& micro_step) {
     const bool first = numbers_.empty();
     const auto number_of = [&](const std::vector<Key>& keys, int before) {
@@ -99,7 +100,7 @@ class Segments {
     }
     const std::vector<Range> ranges = RangesOf(computing);
     auto range = ranges.begin();
-    int number = 0, behind = -1;  // the segment, and the last one of blocks
+    int number = 0, behind = -1;  // the current segment, and the last segment of blocks
     for (size_t i = 0; i < computing.size(); ++i) {
       if (range != ranges.end() && i > range->last) ++range;
       if (range == ranges.end() || i < range->first) {
@@ -114,8 +115,8 @@ class Segments {
     NumberCompanions(micro_step);
   }
 
-  // They go with the node before, but what waits for a transfer goes with the node that follows, be
-  // it one that makes what another transfer sends.
+  // Companions get the segment of the node before them. Companions that wait for a transfer get
+  // that of the node that follows, even if that node makes the data of another transfer.
   void NumberCompanions(const std::vector<size_t>& micro_step) {
     int number = 0;
     for (size_t at : micro_step) {
@@ -141,7 +142,7 @@ class Segments {
 
   const Program& program_;
   const Blocks blocks_;
-  std::vector<bool> companion_;  // by node (graph/companions.h)
+  std::vector<bool> companion_;  // by node: whether it is a companion (graph/companions.h)
   std::vector<int> of_nodes_;
   std::map<Key, int> numbers_;
   int count_ = -1;  // the last number given

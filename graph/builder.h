@@ -26,43 +26,44 @@ class Builder {
   Value Persistent(std::string name, Role role, TensorType type, std::optional<Owner> owner = {},
                    std::optional<Merge> merge = {});
 
-  // The carried tensor of that name. Without one, declares it as Persistent() does.
+  // The carried tensor of that name. If the program has none, declares one as Persistent() does.
   Value Carried(const std::string& name, Role role, TensorType type,
                 std::optional<Owner> owner = {});
 
-  // Adds a temporary of the type and role of `like`, under a free name that begins with `stem`;
-  // with `base`, a view of all of that. The caller emits the node that writes it.
+  // Adds a temporary of the type and role of `like`, under a free name that begins with `stem`.
+  // With `base`, the temporary is a view of all of `base`. The caller emits the node that writes
+  // it.
   Value Like(Value like, std::string_view stem, Value base = kNoTensor);
 
-  // Appends a node and returns its outputs, newly named "SCOPE.NAME" (or "SCOPE.OP" when name is
-  // empty; outputs after the first append ".ARGUMENT"). A false element of `want` leaves an
-  // optional output out (kNoTensor); an empty `want` means all outputs.
+  // Appends a node and returns its outputs. They are named "SCOPE.NAME" (or "SCOPE.OP" when name is
+  // empty); names of outputs after the first append ".ARGUMENT". A false element of `want` leaves
+  // an optional output out (kNoTensor); an empty `want` means all outputs.
   std::vector<Value> Emit(std::string_view op, std::vector<Value> inputs,
                           Attributes attributes = {}, std::string_view name = "",
                           std::vector<bool> want = {});
-  // As Emit, but writes existing tensors: carried ones, updated in place.
+  // Like Emit, but writes existing tensors: carried ones, updated in place.
   void EmitInto(std::vector<Value> outputs, std::string_view op, std::vector<Value> inputs,
                 Attributes attributes = {});
-  // As Emit, and returns output 0.
+  // Like Emit, but returns only output 0.
   Value Emit1(std::string_view op, std::vector<Value> inputs, Attributes attributes = {},
               std::string_view name = "");
 
   // A new key for a random op: unique among the nodes of this program, unchanged by later passes.
   int64_t NextKey();
 
-  // The nodes that follow have phase, scope and micro-step of that one.
+  // Nodes emitted from now on have the phase, scope and micro-step of `node`.
   void set_context_of(const Node& node);
   void set_phase(Phase phase) { phase_ = phase; }
   void set_made_by(std::string pass) { made_by_ = std::move(pass); }
   Phase phase() const { return phase_; }
-  // Of the nodes that follow; 0 at first.
+  // Sets the micro-step of nodes emitted from now on; 0 at first.
   void set_micro_step(int32_t micro_step) { micro_step_ = micro_step; }
   const std::string& scope() const { return scope_; }
   void set_scope(std::string scope) { scope_ = std::move(scope); }
 
   // "SCOPE.NAME", or NAME outside any scope.
   std::string Qualified(std::string_view name) const;
-  // The name of `v` without the scope, for names that are to begin with it: Emit() adds the scope.
+  // The name of `v` without the current scope. Emit() adds the scope to names again.
   std::string NameWithin(Value v) const;
 
  private:
@@ -75,7 +76,7 @@ class Builder {
   int32_t micro_step_ = 0;
 };
 
-// Enters "SCOPE.NAME" for its lifetime.
+// Enters the scope "SCOPE.NAME" during the object's lifetime.
 class Scope {
  public:
   Scope(Builder& builder, std::string_view name) : builder_(builder), outer_(builder.scope()) {

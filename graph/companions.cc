@@ -5,8 +5,8 @@
 namespace plimsoll::graph {
 namespace {
 
-// Which nodes are so: asks `is(node, collected)`, where `collected` tells, by the tensor that owns
-// the memory, what collectives have written up to that node.
+// By node: the answer of `is(node, collected)`. `collected` says, by tensor that owns memory,
+// whether a collective has written the tensor before that node.
 template <typename Is>
 std::vector<bool> NodesAmongCollectives(const Program& program, const Is& is) {
   std::vector<bool> collected(program.tensors().size(), false), found;

@@ -1,4 +1,4 @@
-// What passes require, give and spoil: in which order they may run.
+// What passes require, give and spoil. This decides in which order they may run.
 #pragma once
 
 #include <set>
@@ -7,32 +7,32 @@
 
 namespace plimsoll::graph {
 
-// What holds of a program, in the order in which it comes to be.
+// Facts that may hold of a program, in the order in which passes establish them.
 enum class Fact {
   kTyped,           // tensors have the types of the precision
-  kMarked,          // layers that multiply 8-bit codes are marked
-  kSplit,           // layers are split over the tensor axis
+  kMarked,          // layers that are to multiply 8-bit codes are marked
+  kSplit,           // layers are sharded over the tensor axis
   kCached,          // attention reads earlier tokens from a cache
-  kDifferentiated,  // there are gradients
+  kDifferentiated,  // the program has gradients
   kQuantized,       // marked layers multiply codes
   kUpdated,         // parameters are updated
-  kDivided,         // data ranks divide the optimizer's state
-  kCut,             // pipeline ranks keep a stage each
-  kGathered,        // data ranks divide parameters, which are gathered where they are read
+  kDivided,         // the optimizer's state is sharded among data ranks
+  kCut,             // pipeline ranks have one stage each
+  kGathered,        // parameters are sharded among data ranks, and gathered before they are read
   kReduced,         // data ranks sum gradients and metrics
-  kPlaced,          // tensors that live on the host are named
+  kPlaced,          // tensors that live on the host are chosen
   kSimplified,      // all nodes are needed
-  kFused,           // neighbouring ops are one
-  kTagged,          // it is decided which activations are kept
-  kRecomputed,      // the others are computed again
-  kPrefetched,      // parameters are gathered before they are read
+  kFused,           // neighbouring ops are fused
+  kTagged,          // the retention of activations is chosen
+  kRecomputed,      // the activations that are not kept are recomputed
+  kPrefetched,      // gathers of parameters start early
   kJoined,          // a program holds several micro-steps or updates
-  kOrdered,         // micro-steps go block by block
-  kMoved,           // updates are where they stay
-  kTemporary,       // gradients of the whole update are temporaries
+  kOrdered,         // micro-steps run block by block
+  kMoved,           // updates are at their final positions
+  kTemporary,       // gradients of a complete update are temporaries
   kSliced,          // large updates are done in slices
-  kResident,        // what lives on the host is copied to where it is read
-  kOffloaded,       // activations wait on the host
+  kResident,        // tensors that live on the host are copied to the device for their readers
+  kOffloaded,       // activations are offloaded to the host
   kByLoss,          // one loss is computed after the gradients of another
   kScratched        // kernels have their scratch memory
 };
@@ -41,16 +41,17 @@ using Facts = std::set<Fact>;
 std::string_view Name(Fact fact);
 // "typed, fused"; "all from typed on"; "nothing".
 std::string Text(const Facts& facts);
-// That one and all after it in the list.
+// The fact `first` and all facts after it in the list.
 Facts FactsFrom(Fact first);
 
 struct Contract {
-  Facts needs = {};  // hold when the pass begins
-  Facts gives = {};  // hold when it has run
-  // Hold no longer, since it adds, moves or replaces what they are about. A pass after it has to
-  // give them again.
+  Facts needs = {};  // facts that must hold before the pass
+  Facts gives = {};  // facts that hold after the pass
+  // Facts that no longer hold after the pass, because it adds, moves or replaces what they are
+  // about. A later pass has to establish them again.
   Facts spoils = {Fact::kScratched};
-  bool keeps_numbers = false;  // without it the same numbers come out: debug.without may name it
+  bool keeps_numbers = false;  // the losses are the same without the pass: debug.without may name
+                               // it
 };
 
 }  // namespace plimsoll::graph

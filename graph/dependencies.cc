@@ -6,9 +6,10 @@ namespace plimsoll::graph {
 
 Dependencies DependenciesOf(const Program& program, Views views) {
   struct Accesses {
-    std::vector<size_t> writers, readers;  // readers since the last write, which follows the others
+    std::vector<size_t> writers, readers;  // readers: since the last write, which follows all
+                                           // earlier readers
   };
-  std::vector<Accesses> accesses(program.tensors().size());  // by the tensor that owns the memory
+  std::vector<Accesses> accesses(program.tensors().size());  // by tensor that owns memory
   const auto of = [&](TensorId id) -> Accesses& {
     return accesses[static_cast<size_t>(program.Root(id))];
   };

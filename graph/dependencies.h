@@ -1,4 +1,4 @@
-// What has to happen before a node, for passes that move nodes.
+// The dependencies between nodes, for passes that move nodes.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@
 
 namespace plimsoll::graph {
 
-// By node: earlier nodes that it has to follow. With what these have to follow in turn, they are
-// all that write what it reads, that read what it writes, or that write it.
+// By node: earlier nodes that it has to follow. Together with the nodes that these have to follow,
+// they are all nodes that write what it reads, read what it writes, or write what it writes.
 using Dependencies = std::vector<std::vector<size_t>>;
 
-// What a view means for those that read its base before: kWrites, it has to follow them, as what
-// writes through it has to; kReads, it may come before them.
+// How a view depends on earlier readers of its base. kWrite: the view has to follow them, because
+// nodes may write through it. kRead: it may come before them.
 enum class Views { kWrite, kRead };
 
 Dependencies DependenciesOf(const Program& program, Views views);

@@ -14,8 +14,9 @@ enum class DType : uint8_t {
   kBFloat16,  // float32's range, 8 bits of precision
   kFloat16,   // IEEE half: up to 65504, 11 bits of precision
   kInt16,     // the remainder that extends a bf16 weight to float32
-  kUInt8,     // codes of 8-bit optimizer state, positions in a window, bits
-  // Codes of quantized operands (base/float8.h): numbers only together with their tensor's scale.
+  kUInt8,     // codes of 8-bit optimizer state, positions in a window, bit masks
+  // Codes of quantized operands (base/float8.h): their values are known only together with their
+  // tensor's scale.
   kFloat8E4M3,
   kFloat8E5M2,
 };
@@ -26,7 +27,7 @@ std::optional<DType> ParseDType(std::string_view name);
 
 // Bytes per element.
 int64_t ByteSize(DType dtype);
-bool IsFloat(DType dtype);         // not the 8-bit codes
+bool IsFloat(DType dtype);         // false for the 8-bit codes
 bool IsFloat8(DType dtype);        // e4m3 or e5m2
 bool IsLowPrecision(DType dtype);  // bf16 or f16
 

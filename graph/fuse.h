@@ -1,5 +1,5 @@
 // Replaces groups of nodes by one node that does the same work with less memory traffic. The device
-// decides which groups: a fusion is a rule that is handed to the pass.
+// decides which groups: the pass is given a list of fusions, which are rewriting rules.
 #pragma once
 
 #include <string>

@@ -26,16 +26,16 @@ class GradientContext {
   Value input(size_t i) const { return i < node_.inputs.size() ? node_.inputs[i] : kNoTensor; }
   Value output(size_t i) const { return node_.outputs[i]; }
 
-  // kNoTensor: nothing depends on that output.
+  // The gradient of output i. kNoTensor: nothing depends on that output.
   Value output_gradient(size_t i) const { return output_gradients_[i]; }
 
   // Whether the gradient of input i is needed. If not, emit nothing for it.
   bool wants(size_t i) const { return i < wanted_.size() && wanted_[i]; }
 
   // Takes over the sum of the gradients that input i has received from later uses (or from earlier
-  // micro-steps), or kNoTensor when there is none. The gradient then given to SetGradient must
-  // include that sum; ops with an accumulating input ("acc") add it in the same kernel. For a rule
-  // that doesn't call this, an add is emitted after it.
+  // micro-steps); kNoTensor if it has received none. The gradient then given to SetGradient must
+  // include that sum; ops with an accumulating input ("acc") add it in the same kernel. If a rule
+  // doesn't call this, an add is emitted after it.
   Value TakePartial(size_t i) {
     taken_[i] = true;
     return partials_[i];
@@ -43,7 +43,7 @@ class GradientContext {
 
   void SetGradient(size_t i, Value gradient) { input_gradients_[i] = gradient; }
 
-  // Read by the autodiff pass.
+  // Accessors for the autodiff pass.
   bool taken(size_t i) const { return taken_[i]; }
   Value input_gradient(size_t i) const { return input_gradients_[i]; }
 

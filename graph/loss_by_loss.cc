@@ -13,7 +13,8 @@ std::vector<size_t> FindStages(const Program& program, const std::vector<size_t>
   const std::vector<Node>& nodes = program.nodes();
   const Dependencies predecessors = DependenciesOf(program, Views::kRead);
   std::vector<size_t> stages(nodes.size(), kOpen);
-  // From the last loss to the first, so that the first that needs a node decides.
+  // Goes from the last loss to the first, so that a node gets the number of the first loss that
+  // needs it.
   for (size_t t = terms.size(); t-- > 0;) {
     std::vector<size_t> needed = {terms[t]};
     while (!needed.empty()) {
@@ -24,7 +25,8 @@ std::vector<size_t> FindStages(const Program& program, const std::vector<size_t>
       needed.insert(needed.end(), predecessors[n].begin(), predecessors[n].end());
     }
   }
-  size_t before = 0, last = 0;  // of the node before; of the gradients so far
+  size_t before = 0, last = 0;  // before: the number of the node before; last: the largest of
+                                // gradient nodes so far
   for (size_t n = 0; n < nodes.size(); ++n) {
     size_t after = 0;
     for (size_t predecessor : predecessors[n]) after = std::max(after, stages[predecessor]);

@@ -25,16 +25,17 @@ constexpr std::array kOrders = {
     MicroStepOrder{"blocks first", &BlockSegments},
 };
 
-// An order is kept if no node has an earlier stage than the nodes before it that it has to follow:
-// of its own micro-step all; of others those that write what it reads or writes, or read what it
-// writes. A node that has to follow moves to the stage of the last one of these.
+// Proves that an order keeps dependencies: no node has an earlier stage than the nodes that it has
+// to follow. These are all earlier nodes of its own micro-step, and nodes of other micro-steps that
+// write what it reads or writes, or read what it writes. Where needed, a node moves to the latest
+// stage of the nodes that it has to follow.
 class OrderProver {
  public:
   OrderProver(const Program& program, const Stages& stages)
       : program_(program),
         written_(program.tensors().size(), 0),
         read_(program.tensors().size(), 0) {
-    std::map<int32_t, int> reached;  // by micro-step
+    std::map<int32_t, int> reached;  // by micro-step: the stage reached
     for (size_t at = 0; at < program.nodes().size(); ++at) {
       const Node& node = program.nodes()[at];
       int& stage = reached[node.micro_step];
@@ -59,13 +60,14 @@ class OrderProver {
   }
 
  private:
-  // A view neither reads nor writes: what uses it does. The second half of a transfer is a view in
-  // form, but the bytes are there only after it.
+  // A view neither reads nor writes: the nodes that use the view do. The second half of a transfer
+  // is a view in form, but it counts, because the bytes arrive only there.
   static bool Uses(const Node& node) {
     return !node.op->view || node.op->transfer != Transfer::kNone;
   }
 
-  // `least`: the stage that its own micro-step has reached.
+  // The earliest stage that the node may have. `least`: the stage that its own micro-step has
+  // reached.
   int LeastStage(const Node& node, int least) {
     TensorId cause = kNoTensor;
     const auto follow = [&](TensorId root, int stage) {
@@ -97,7 +99,8 @@ class OrderProver {
   static void Raise(int& last, int stage) { last = std::max(last, stage); }
 
   const Program& program_;
-  std::vector<int> written_, read_;  // by tensor that owns memory: the last stage that does so
+  std::vector<int> written_, read_;  // by tensor that owns memory: the last stage that writes or
+                                     // reads it
   std::vector<int> of_nodes_;
   TensorId culprit_ = kNoTensor;
   bool torn_ = false;

@@ -1,6 +1,6 @@
 // Orders of the nodes of several micro-steps (graph/micro_steps.h), as a table, and the prover of
-// an order: it changes no number if what micro-steps do to a tensor (add to a gradient, read what
-// another has written) keeps its order.
+// an order. An order changes no number if the micro-steps' accesses to each tensor keep their
+// order: additions to a gradient, and reads of what another micro-step has written.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,12 @@
 
 namespace plimsoll::graph {
 
-// An order to be: nodes go by stage, within a stage by micro-step, and otherwise as before.
+// A proposed order: nodes are sorted by stage, within a stage by micro-step, and otherwise keep
+// their order.
 struct Stages {
-  std::vector<int> of_nodes;  // by node, from 0 on
-  // By node: whether the order is refused if the node has to leave its stage for a later one, that
-  // of nodes which it has to follow. Other nodes may leave theirs.
+  std::vector<int> of_nodes;  // by node: its stage, from 0
+  // By node: whether the order is refused if dependencies move the node to a later stage. Other
+  // nodes may move.
   std::vector<bool> fixed;
 };
 
@@ -27,12 +28,12 @@ struct MicroStepOrder {
 
 // The table: "one after another", as they are appended, and "blocks first" (graph/step_passes.h).
 std::span<const MicroStepOrder> MicroStepOrders();
-const MicroStepOrder& RequireOrder(std::string_view name);  // InternalError without such a row
+const MicroStepOrder& RequireOrder(std::string_view name);  // throws InternalError if the table has
+                                                            // no such row
 
 struct ProvenOrder {
   std::vector<size_t> nodes;  // in their new order
-  // The first tensor for which a node has to leave its stage, as its readers and writers would
-  // change their order otherwise. kNoTensor: no fixed node has to.
+  // The first tensor whose accesses force a fixed node into a later stage; kNoTensor if none does.
   TensorId torn = kNoTensor;
 };
 

@@ -36,7 +36,7 @@ class Appender {
     return id == kNoTensor ? kNoTensor : ids_[static_cast<size_t>(id)];
   }
 
-  // Bases of views precede them.
+  // The base of a view is mapped first.
   TensorId IdOf(Tensor tensor) {
     if (tensor.alias) tensor.alias->base = Mapped(tensor.alias->base);
     if (tensor.persistent && !own_(tensor)) {
@@ -48,7 +48,7 @@ class Appender {
     return program_.AddTensor(std::move(tensor));
   }
 
-  // A view of a carried tensor is carried if either micro-step says so.
+  // A view of a carried tensor is carried if it is in either micro-step.
   TensorId Shared(TensorId known, const Tensor& tensor) {
     Tensor& there = program_.mutable_tensor(known);
     const bool same = (there.persistent || there.alias) && there.type == tensor.type &&
@@ -68,7 +68,7 @@ class Appender {
   const Program& next_;
   const std::function<bool(const Tensor&)>& own_;
   const int32_t number_;
-  std::vector<TensorId> ids_;  // in `program_`, by id in `next_`
+  std::vector<TensorId> ids_;  // by id in `next_`: the id in `program_`
 };
 
 }  // namespace

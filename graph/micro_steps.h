@@ -1,5 +1,5 @@
-// Programs that hold several micro-steps. Passes work on one micro-step; the programs that they
-// give are appended to each other at the end.
+// Programs that hold several micro-steps. Passes work on one micro-step; at the end, the resulting
+// programs are appended to each other.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace plimsoll::graph {
 
-// The name of a tensor that each micro-step of a program has for itself: "tokens" in the first,
-// number 0, and "micro_step.1.tokens" in the next.
+// The name of a tensor of which each micro-step of a program has its own: "tokens" in micro-step 0,
+// and "micro_step.1.tokens" in the next.
 std::string OfMicroStep(int64_t number, std::string_view name);
-// The arguments that make this name.
+// The parts of such a name.
 struct MicroStepName {
   int64_t number;
   std::string_view name;
@@ -28,11 +28,12 @@ MicroStepName ParseMicroStepName(std::string_view name);
 size_t CountMicroSteps(const Program& program);
 
 // Appends the nodes of other programs as further micro-steps (Node::micro_step). Carried tensors
-// are shared by name, but for the inputs that `own` selects: of these, as of all temporaries, each
-// micro-step has its own. InternalError when a shared tensor differs in type, role or place.
+// are shared by name, except inputs that `own` selects: of these, as of all temporaries, each
+// micro-step has its own. Throws InternalError when a shared tensor differs in type, role or
+// residency.
 class AppendMicroSteps : public Pass {
  public:
-  // `of_next`: what holds of the programs `next`, and so still of all together.
+  // `of_next`: the facts that hold of the programs `next`, and so of the joined program.
   AppendMicroSteps(std::vector<const Program*> next, std::function<bool(const Tensor&)> own,
                    Facts of_next = {})
       : next_(std::move(next)), own_(std::move(own)), of_next_(std::move(of_next)) {}

@@ -11,33 +11,33 @@
 
 namespace plimsoll::graph {
 
-// A hash table of ids, with linear probing. It holds no names: those of the tensors are compared.
-// So a program, of which the memory solver makes thousands, is copied without a copy of each name.
+// A hash table of ids, with linear probing. It holds no names: it compares those of the tensors.
+// The memory solver copies thousands of programs, and so copies no names of the table.
 class NameTable {
  public:
-  // kNoTensor: there is none of that name.
+  // Returns kNoTensor if no tensor has that name.
   TensorId Find(std::string_view name, std::span<const Tensor> tensors) const;
-  // The name must be absent; the tensor may follow.
+  // The name must be absent from the table. The tensor need not exist yet.
   void Insert(std::string_view name, TensorId id);
-  // The name must be there.
+  // The name must be in the table.
   void Erase(std::string_view name, std::span<const Tensor> tensors);
-  // Gives each id its new one; those that become kNoTensor are erased.
+  // Replaces each id by its new one; ids that become kNoTensor are erased.
   void Renumber(std::span<const TensorId> renumbered);
 
  private:
   struct Slot {
     uint32_t hash = 0;
-    TensorId id = kNoTensor;  // kNoTensor: free
+    TensorId id = kNoTensor;  // kNoTensor: the slot is free
   };
 
   size_t Home(uint32_t hash) const { return hash & (slots_.size() - 1); }
   size_t Next(size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
-  // The slot of the name, or the free one in which a search for it ends.
+  // The slot of the name, or the free slot in which a search for the name ends.
   size_t SlotOf(std::string_view name, std::span<const Tensor> tensors) const;
   void Put(Slot entry);
   void Rebuild(size_t slots);
 
-  std::vector<Slot> slots_;  // a power of two, at least a third of them free; or none
+  std::vector<Slot> slots_;  // empty, or a power of two, of which at least a third are free
   size_t used_ = 0;
 };
 

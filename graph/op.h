@@ -24,7 +24,8 @@ struct OpDef;
 struct OpCall {
   const OpDef& op;
   std::span<const TensorType* const> inputs;   // nullptr: an optional input that is absent
-  std::span<const TensorType* const> outputs;  // empty while inferring; nullptr: nobody reads it
+  std::span<const TensorType* const> outputs;  // empty while inferring; nullptr: an optional output
+                                               // that nobody reads
   const Attributes& attributes;
 
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i] != nullptr; }
@@ -36,16 +37,16 @@ struct OpCall {
 
 struct Cost {
   double flops = 0;  // multiply and add count as two
-  double bytes = 0;  // read and written, each tensor once
-  // FLOPs of the matrix products that the model's mathematics ask for: `flops` without elementwise
+  double bytes = 0;  // read and written; each tensor counts once
+  // FLOPs of the matrix products that the model's mathematics require: `flops` without elementwise
   // work, and without products that a kernel computes a second time.
   double products = 0;
 };
 
 struct Argument {
   std::string name;
-  bool optional =
-      false;  // input: may be absent. Output: may be left unwritten when nobody reads it
+  bool optional = false;  // an optional input may be absent; an optional output may be left
+                          // unwritten when nobody reads it
 };
 
 // The planner may give `output` the memory of `input` when the input dies at this node.
@@ -60,9 +61,9 @@ struct OpDef {
   std::vector<Argument> outputs;
   bool variadic = false;  // the last input may be repeated any number of times
 
-  // Infers the types of all outputs from the inputs; without those of optional outputs at the end
-  // for which an optional input is absent. Throws InternalError on shapes or dtypes that don't fit
-  // (use Check() below). Must be set.
+  // Infers the types of all outputs from the inputs. If an optional input is absent, the types of
+  // optional outputs at the end that depend on it may be missing. Throws InternalError on shapes or
+  // dtypes that don't fit (use Check() below). Must be set.
   std::function<std::vector<TensorType>(const OpCall&)> infer;
 
   // Emits the nodes that compute the gradients of the inputs. Empty: the op has no gradient, and a
@@ -74,7 +75,7 @@ struct OpDef {
 
   std::vector<InPlacePair> in_place = {};
 
-  // Output 0 is a view of input 0: same bytes, no work. The builder makes it an alias.
+  // Output 0 is a view of input 0: same bytes, no work. The builder makes output 0 an alias.
   bool view = false;
 
   // Draws random numbers: has an attribute "key" (the original node's id) and an input "rng"
@@ -108,20 +109,21 @@ struct OpDef {
   bool takes_adapters = false;
 
   // Gradients of weights that the op itself can make in bf16, from bf16 operands
-  // (amp/low_gradients.h): the outputs, each with the optional input to which it is added. With the
-  // attribute "low_gradient" both are bf16, and the op draws from its input "rng".
+  // (amp/low_gradients.h): each pair is an output and the optional input to which it is added. With
+  // the attribute "low_gradient" both are bf16, and the op draws from its input "rng".
   std::vector<InPlacePair> low_gradients = {};
 
   // Outputs whose largest magnitude the op can find as it writes them, for 8-bit codes
-  // (ops/linear/quantize.h). With the attribute "largest" it has an f32[] output for each of them,
-  // optional and after the others, in this order. It may only be wanted together with the output.
+  // (ops/linear/quantize.h). With the attribute "largest" the op has an optional f32[] output for
+  // each of them, after the other outputs, in this order. Such an output may only be requested
+  // together with the output that it measures.
   std::vector<int> finds_largest = {};
 
   // On a GPU, one kernel launch handles the calls for many tensors (memory/device_rates.h).
   bool shares_launches = false;
 
-  // A loss that does the work of its backward op, too: it is in the forward pass, but its results
-  // are gradients (checkpointing/saved.h).
+  // A loss that also does the work of its backward op: the node is in the forward pass, but its
+  // results are gradients (checkpointing/saved.h).
   bool with_backward = false;
 };
 
@@ -135,17 +137,17 @@ void Check(bool condition, const OpCall& call, std::string_view message);
 class OpRegistry {
  public:
   static OpRegistry& Get();
-  void Add(OpDef def);                                // InternalError on a name taken
-  const OpDef* Find(std::string_view name) const;     // nullptr when unknown
-  const OpDef& Require(std::string_view name) const;  // InternalError when unknown
+  void Add(OpDef def);                                // throws InternalError if the name is taken
+  const OpDef* Find(std::string_view name) const;     // nullptr if unknown
+  const OpDef& Require(std::string_view name) const;  // throws InternalError if unknown
   std::vector<const OpDef*> All() const;              // sorted by name
 
  private:
   std::vector<std::unique_ptr<const OpDef>> ops_;  // sorted by name
 };
 
-// At namespace scope in ops/KIND/NAME.cc:   const OpRegistration kRegistration({.name = "gelu",
-// …});
+// For use at namespace scope in ops/KIND/NAME.cc:   const OpRegistration kRegistration({.name =
+// "gelu", …});
 struct OpRegistration {
   explicit OpRegistration(OpDef def) { OpRegistry::Get().Add(std::move(def)); }
 };

@@ -81,8 +81,9 @@ class Hasher {
   size_t hash_ = 0;
 };
 
-// A hash of the tensors and nodes with all their members, but not of the program's name. It differs
-// between different programs, except for collisions; comparable only within one process.
+// A hash of the tensors and nodes with all their members, but not of the program's name. Different
+// programs have different hashes, except for collisions. Hashes are comparable only within one
+// process.
 size_t Fingerprint(const Program& program) {
   Hasher hasher;
   for (const Tensor& tensor : program.tensors()) hasher.Add(tensor);
@@ -99,11 +100,11 @@ void VerifyAfter(const Program& program, std::string_view culprit) {
   }
 }
 
-// False where the program shows that the fact does not hold. Most cannot be seen.
+// Returns false if the program shows that the fact does not hold. Most facts cannot be checked so.
 bool MayHold(Fact fact, const Program& program) {
   switch (fact) {
     case Fact::kDifferentiated:
-      // A pipeline's stage without trained parameters has those of activations alone.
+      // A pipeline stage without trained parameters has only gradients of activations.
       return std::ranges::count(program.tensors(), Role::kGradient, &Tensor::role) > 0 ||
              std::ranges::count(program.nodes(), Phase::kBackward, &Node::phase) > 0;
     case Fact::kUpdated:
@@ -116,7 +117,7 @@ bool MayHold(Fact fact, const Program& program) {
   }
 }
 
-// Takes what the pass has done to what held before it.
+// Checks what the pass requires against `facts`, and updates them by what it gives and spoils.
 void VerifyContract(const Program& program, const Pass& pass, Facts& facts) {
   const Contract contract = pass.contract();
   for (const Fact fact : contract.spoils) facts.erase(fact);
@@ -133,7 +134,7 @@ void VerifyContract(const Program& program, const Pass& pass, Facts& facts) {
 
 Facts PassPipeline::Check(Facts facts) const {
   struct Spoiled {
-    std::string_view by, of;  // the passes that spoiled and gave it
+    std::string_view by, of;  // the passes that spoiled and gave the fact
   };
   std::map<Fact, std::string_view> given;
   std::map<Fact, Spoiled> spoiled;
@@ -175,7 +176,8 @@ std::vector<PassReport> PassPipeline::Run(Program& program) const {
     const size_t before = verify_ ? Fingerprint(program) : 0;
     PassResult result = pass.Run(program);
     if (result.changed) {
-      Dump(program, i + 1, pass.name());  // before verifying: a broken program is worth seeing
+      Dump(program, i + 1, pass.name());  // before verifying, so that a broken program is dumped,
+                                          // too
       if (verify_) VerifyAfter(program, pass.name());
     } else if (verify_ && Fingerprint(program) != before) {
       throw InternalError("program '" + program.name() + "' changed by pass '" +
@@ -190,7 +192,7 @@ std::vector<PassReport> PassPipeline::Run(Program& program) const {
 
 void PassPipeline::Dump(const Program& program, size_t number, std::string_view pass) const {
   if (dump_directory_.empty()) return;
-  std::error_code ignored;  // if this fails, so does the writing, which reports it
+  std::error_code ignored;  // if this fails, writing fails, too, and reports it
   std::filesystem::create_directories(dump_directory_, ignored);
   char numbered[8];
   std::snprintf(numbered, sizeof(numbered), ".%02zu.", number % 100);

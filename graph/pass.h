@@ -15,8 +15,9 @@ namespace plimsoll::graph {
 
 struct PassResult {
   bool changed = false;
-  std::string summary;   // one line: what it did ("144 nodes added, activations 18.1 → 6.2 GiB")
-  bool refused = false;  // it cannot be done to this program: the summary says why
+  std::string summary;   // one line: what the pass did ("144 nodes added, activations 18.1 → 6.2
+                         // GiB")
+  bool refused = false;  // the pass cannot change this program; `summary` says why
 };
 
 inline PassResult Refused(std::string why) {
@@ -39,12 +40,13 @@ struct PassReport {
 
 class PassPipeline {
  public:
-  // `dump_directory`: the folder for dumps of the program before the first pass and after each
-  // pass, DIR/PROGRAM.NN.PASS.txt. Empty: no dumps.
+  // `dump_directory`: where the program is dumped before the first pass and after each pass, as
+  // DIR/PROGRAM.NN.PASS.txt. Empty: no dumps.
   explicit PassPipeline(std::string dump_directory = "")
       : dump_directory_(std::move(dump_directory)) {}
 
-  // Whether to verify (the default). Switched off for programs that are tried by the thousand.
+  // Whether to verify programs (the default). Switched off for the thousands of programs that are
+  // tried.
   void set_verify(bool verify) { verify_ = verify; }
 
   // Run() ends after the pass of that name.
@@ -56,8 +58,8 @@ class PassPipeline {
   }
   void Add(std::unique_ptr<Pass> pass) { passes_.push_back(std::move(pass)); }
 
-  // What holds after the passes, if `facts` hold of a program before them. InternalError names the
-  // two passes that are in the wrong order.
+  // The facts that hold after all passes, if `facts` hold before them. Throws an InternalError that
+  // names the two passes in the wrong order.
   Facts Check(Facts facts) const;
 
   // Runs all passes in order. The verifier checks the program after every pass that changed it. A

@@ -80,7 +80,8 @@ class PhaseCutter {
     }
   }
 
-  // Temporaries that one phase writes and a later one reads. Views of them need no node there.
+  // Makes temporaries carried that one phase writes and a later one reads. Views of them are
+  // declared again and need no node.
   void CarryBetween() {
     for (size_t n = 0; n < whole_.nodes().size(); ++n) {
       const Node& node = whole_.nodes()[n];
@@ -139,15 +140,16 @@ class PhaseCutter {
 
   struct Kept {
     TensorId id;
-    bool of_slot;  // from the forward to the backward pass, not to the update
+    bool of_slot;  // carried from the forward to the backward pass, not to the update
   };
 
   const Program& whole_;
   const PhaseCutOptions& options_;
   size_t forward_end_ = 0, update_ = 0;
-  std::vector<int> writers_;  // by root: the phase of the last node that wrote it so far
+  std::vector<int> writers_;  // by tensor that owns memory: the phase of the last node that wrote
+                              // it so far
   std::vector<Kept> kept_;
-  Program cut_;  // the whole, with what phases carry to one another
+  Program cut_;  // the complete program, with the tensors carried between phases
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A micro-step cut into a program for each of its phases, so that a pipeline's stage can run the
+// Cuts a micro-step into one program for each of its phases, so that a pipeline stage can run the
 // forward pass of later micro-batches before the backward pass of an earlier one.
 //
 //   forward    %h = gelu(%x)              forward    %micro_step.1.h = gelu(%micro_step.1.x)
@@ -8,10 +8,10 @@
 //
 //                                         update     %w = adamw(%w, %w.grad)
 //
-// A micro-batch has its own place, a slot, from its forward to its backward pass: tensors that are
-// kept for the backward pass become carried ones of the slot, and so do those that a stage receives
-// and sends, and its inputs. Their names are those of a micro-step with the slot's number
-// (graph/micro_steps.h).
+// A micro-batch has its own memory, a slot, from its forward to its backward pass. These tensors
+// become carried ones of the slot: tensors that are kept for the backward pass, tensors that a
+// stage receives and sends, and its inputs. Their names are those of a micro-step with the slot's
+// number (graph/micro_steps.h).
 #pragma once
 
 #include <cstdint>
@@ -25,31 +25,31 @@ namespace plimsoll::graph {
 
 struct PhaseCutOptions {
   int64_t slot = 0;
-  // The carried tensors of which each slot has its own.
+  // Selects carried tensors of which each slot has its own.
   std::function<bool(const Tensor&)> own;
-  // Whether the forward pass is a program of its own. Otherwise the backward one begins with it.
+  // Whether the forward pass is a separate program. Otherwise the backward program begins with it.
   bool forward_apart = true;
 };
 
-// A program has no nodes where its phase is empty.
+// The programs of the phases. A program has no nodes if its phase is empty.
 struct PhasePrograms {
   Program forward, backward, update;
-  // The names of the slot's tensors that the forward program leaves to the others. Nobody else
-  // needs their values.
+  // The names of the slot's tensors that the forward program leaves for the other programs. Nobody
+  // else needs their values.
   std::vector<std::string> kept = {};
 };
 
-// The programs are named after `program`, with the phase appended. Runs on programs of one
-// micro-step, when all passes have run that tell phases by their place, and before workspaces are
-// added. What the update reads besides gradients is carried from the backward program to it, which
-// directly follows. InternalError where a phase is not in one piece, or a transfer would begin in
-// one program and end in another.
+// Cuts a program of one micro-step. The programs are named after `program`, with the phase
+// appended. Runs after all passes that tell phases by their position, and before workspaces are
+// added. Tensors besides gradients that the update reads are carried from the backward program,
+// which the update directly follows. Throws InternalError if the nodes of a phase are not
+// consecutive, or a transfer would begin in one program and end in another.
 PhasePrograms CutPhases(const Program& program, const PhaseCutOptions& options);
 
 // The temporaries that a slot keeps from its forward to its backward pass.
 std::vector<TensorId> KeptForBackward(const Program& program);
 
-// Removes the tensors that no node mentions, carried ones too.
+// Removes all tensors that no node mentions, including carried ones.
 void DropUnmentioned(Program& program);
 
 }  // namespace plimsoll::graph

@@ -33,8 +33,8 @@ TensorId Program::AddTensor(Tensor tensor) {
   }
   names_.Insert(tensor.name, id);
 #ifdef __SANITIZE_ADDRESS__
-  // In programs as small as tests', every addition moves tensors: a reference kept over one is
-  // seen.
+  // In programs as small as those of tests, every addition moves the tensors, so that the use of an
+  // outdated reference is detected.
   constexpr size_t kMost = 100;
   if (tensors_.size() < kMost) tensors_.shrink_to_fit();
 #endif
@@ -70,7 +70,7 @@ std::string Program::FreshName(std::string_view stem) const {
     return i == 1 ? std::string(stem) : std::string(stem) + "." + std::to_string(i);
   };
   const auto taken = [&](int64_t i) { return Find(numbered(i)) != kNoTensor; };
-  // A stem can have thousands of numbers: they are not tried one by one.
+  // A stem can have thousands of numbers, so a binary search finds a free one.
   int64_t last_taken = 0, free = 1;
   while (taken(free)) last_taken = std::exchange(free, 2 * free);
   while (free - last_taken > 1) {

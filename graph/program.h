@@ -24,9 +24,9 @@ struct Node {
   std::vector<TensorId> outputs;  // kNoTensor: an optional output that nobody reads
   TensorId workspace = kNoTensor;
   Phase phase = Phase::kForward;
-  int32_t micro_step = 0;  // within the program (graph/micro_steps.h)
-  std::string scope;       // where in the model: "block.3.attn"
-  std::string made_by;     // the pass that made it; empty: the model itself
+  int32_t micro_step = 0;  // the number of the micro-step within the program (graph/micro_steps.h)
+  std::string scope;       // the place in the model: "block.3.attn"
+  std::string made_by;     // the pass that made the node; empty: the model itself
 };
 
 class Program {
@@ -36,8 +36,8 @@ class Program {
   const std::string& name() const { return name_; }
   void set_name(std::string name) { name_ = std::move(name); }
 
-  // Ends references to tensors. Throws InternalError when the name is taken or the alias refers to
-  // an absent tensor.
+  // Invalidates references to tensors. Throws InternalError when the name is taken or the alias
+  // refers to an absent tensor.
   TensorId AddTensor(Tensor tensor);
   const Tensor& tensor(TensorId id) const { return tensors_[id]; }
   Tensor& mutable_tensor(TensorId id) { return tensors_[id]; }  // not for renaming: see Rename
@@ -45,7 +45,7 @@ class Program {
   const std::vector<Tensor>& tensors() const { return tensors_; }
   // Returns kNoTensor when no tensor has that name.
   TensorId Find(std::string_view name) const;
-  TensorId Require(std::string_view name) const;  // InternalError when there is none
+  TensorId Require(std::string_view name) const;  // throws InternalError if no tensor has that name
   // Returns a free name: `stem` or a numbered one, stem.2, stem.3, …
   std::string FreshName(std::string_view stem) const;
   // Follows aliases to the tensor that owns the memory.
@@ -57,8 +57,8 @@ class Program {
   // Removes tensors that no node mentions and that are not persistent; ids change.
   void DropUnusedTensors();
 
-  // The types of a node's arguments, as ops see them. The result refers to this program and must
-  // not outlive it or a change of its tensors.
+  // The types of a node's arguments, as ops see them. The object refers to this program: it must
+  // not outlive the program, nor be used after tensors are added or removed.
   struct Call {
     std::vector<const TensorType*> inputs, outputs;
     const Node* node;

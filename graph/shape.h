@@ -15,7 +15,8 @@ class Shape {
 
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims);
-  explicit Shape(std::span<const int64_t> dims);  // InternalError beyond kMaxRank or below 0
+  explicit Shape(std::span<const int64_t> dims);  // throws InternalError beyond kMaxRank dimensions
+                                                  // or on a negative one
 
   int rank() const { return rank_; }
   // Negative indices count from the end, as in PyTorch: dim(-1) is the innermost.
@@ -23,7 +24,7 @@ class Shape {
   std::span<const int64_t> dims() const { return {dims_.data(), static_cast<size_t>(rank_)}; }
 
   int64_t elements() const;
-  // Product of all dimensions but the last: the rows that a row-wise op walks.
+  // The product of all dimensions but the last: the number of rows for a row-wise op.
   int64_t rows() const;
 
   // The same shape with the last dimension replaced.

@@ -20,7 +20,7 @@ class Sharer {
     writes_.resize(program.tensors().size(), 0);
   }
 
-  // The number of nodes that gave way.
+  // Returns the number of nodes that were removed.
   int64_t Run() {
     int64_t shared = 0;
     std::vector<Node> kept;
@@ -46,19 +46,19 @@ class Sharer {
   }
 
  private:
-  // What two nodes have in common that compute the same: inputs are told apart by how often they
-  // have been written.
+  // Nodes with equal keys compute the same. An input is identified by its tensor and by how often
+  // the tensor has been written.
   using Key = std::tuple<const OpDef*, std::vector<Attributes::Entry>,
                          std::vector<std::pair<TensorId, int64_t>>>;
   struct Earlier {
     size_t node;                  // index into the nodes that are kept
-    std::vector<int64_t> writes;  // of its outputs
+    std::vector<int64_t> writes;  // by output: how often it had been written
   };
 
   TensorId Same(TensorId id) const {
     return id == kNoTensor ? id : same_as_[static_cast<size_t>(id)];
   }
-  // Of the tensor that owns the memory; views follow their bases.
+  // How often a tensor, or the tensor that a view belongs to, has been written.
   int64_t Writes(TensorId id) const {
     return id == kNoTensor ? 0 : writes_[static_cast<size_t>(Owner(id))];
   }
@@ -88,7 +88,7 @@ class Sharer {
     return true;
   }
 
-  // The earlier node also writes what nobody has read so far.
+  // Makes the earlier node also write the outputs that only `node` had readers for.
   void GiveWay(const Node& node, Node& earlier) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNoTensor) continue;
@@ -97,7 +97,7 @@ class Sharer {
         continue;
       }
       earlier.outputs[i] = node.outputs[i];
-      earlier.workspace = kNoTensor;  // it may need another one
+      earlier.workspace = kNoTensor;  // with more outputs it may need a larger one
       ++writes_[static_cast<size_t>(node.outputs[i])];
       known_.at(KeyOf(node)).writes = WritesOf(earlier.outputs);
     }
@@ -113,7 +113,8 @@ class Sharer {
     if (MayShare(node)) known_[KeyOf(node)] = {index, WritesOf(node.outputs)};
   }
 
-  // The node of an earlier micro-step that has left all that this one would write; or nullptr.
+  // The node of an earlier micro-step whose outputs still hold everything that `node` would write;
+  // nullptr if no such node exists.
   Node* FindEarlier(const Node& node, std::vector<Node>& kept) const {
     if (node.micro_step == 0 || !MayShare(node)) return nullptr;
     const auto found = known_.find(KeyOf(node));
@@ -135,8 +136,8 @@ class Sharer {
   }
 
   Program& program_;
-  std::vector<TensorId> same_as_;  // by id: the tensor that stands for it
-  std::vector<int64_t> writes_;    // by id of an owner: nodes that have written it so far
+  std::vector<TensorId> same_as_;  // by tensor: the one that replaces it
+  std::vector<int64_t> writes_;    // by owner of memory: how many nodes have written it so far
   std::map<Key, Earlier> known_;
 };
 

@@ -18,7 +18,7 @@ PassResult Simplify::Run(Program& program) {
     if (program.tensors()[id].persistent) mark(static_cast<TensorId>(id));
   }
 
-  // Goes backwards: a node's inputs count as read only if the node stays.
+  // Goes backwards, because a node's inputs count as read only if the node stays.
   std::vector<Node>& nodes = program.mutable_nodes();
   std::vector<bool> stays(nodes.size(), false);
   int outputs_removed = 0;
@@ -26,7 +26,8 @@ PassResult Simplify::Run(Program& program) {
     Node& node = nodes[i];
     stays[i] = std::any_of(node.outputs.begin(), node.outputs.end(),
                            [&](TensorId id) { return id != kNoTensor && read[id]; });
-    // What is read under its own name is complete only after the end of its transfer.
+    // If the start of a transfer writes a tensor that is read, the end of the transfer stays: only
+    // then is the tensor complete.
     if (IsDone(node.op->transfer)) stays[i] = stays[i] || read[program.Root(node.inputs[0])];
     if (!stays[i]) continue;
     for (size_t k = 0; k < node.outputs.size(); ++k) {

@@ -1,6 +1,6 @@
 // Removes nodes none of whose results are read, and optional outputs that are not read (such as a
-// norm's statistics in a forward-only program). The end of a transfer stays as long as what it
-// transferred is read.
+// norm's statistics in a forward-only program). The end of a transfer stays as long as the
+// transferred tensor is read.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace plimsoll::graph {
 
 class Simplify : public Pass {
  public:
-  // `results`: names of tensors that the host reads though no node does. Persistent tensors always
-  // count as read.
+  // `results`: names of tensors that the host reads although no node does. Persistent tensors
+  // always count as read.
   explicit Simplify(std::vector<std::string> results = {}) : results_(std::move(results)) {}
   std::string_view name() const override { return "simplify"; }
   Contract contract() const override { return {.gives = {Fact::kSimplified}}; }

@@ -30,7 +30,7 @@ class GradientReleaser {
       Release(static_cast<TensorId>(id));
       ++count;
     }
-    // Nodes make temporaries on the device; carried gradients may live on the host.
+    // Nodes write temporaries on the device, although carried gradients may live on the host.
     for (size_t i = 0; i < program_.tensors().size(); ++i) {
       const auto id = static_cast<TensorId>(i);
       const Tensor& root = program_.tensor(program_.Root(id));
@@ -49,8 +49,8 @@ class GradientReleaser {
   };
 
   // Keeps a gradient persistent if the node requires that: the node reads the gradient before the
-  // gradient is written, or writes it although a view of it has been used, or belongs to the update
-  // and reads the gradient from the host.
+  // gradient is written; it writes the gradient although a view of it has been used; or it belongs
+  // to the update and reads the gradient from the host.
   void Look(size_t at) {
     const Node& node = program_.nodes()[at];
     for (TensorId id : node.inputs) {
@@ -73,7 +73,7 @@ class GradientReleaser {
     }
   }
 
-  // The last sum keeps the tensor, so that views of it stay what they are.
+  // The last sum keeps the original tensor, so that views of it stay valid.
   void Release(TensorId gradient) {
     program_.mutable_tensor(gradient).persistent = false;
     const std::vector<size_t>& writers = gradients_[gradient].writers;
@@ -84,7 +84,7 @@ class GradientReleaser {
       const TensorId next = program_.AddTensor(std::move(sum));
       std::vector<TensorId>& outputs = program_.mutable_nodes()[writers[i]].outputs;
       std::ranges::replace(outputs, gradient, next);
-      // Whoever reads this sum, the next writer among them.
+      // All readers of this sum, including the next writer, read the new tensor.
       for (size_t at = writers[i] + 1; at <= writers[i + 1]; ++at) {
         std::ranges::replace(program_.mutable_nodes()[at].inputs, gradient, next);
       }
@@ -93,7 +93,7 @@ class GradientReleaser {
 
   Program& program_;
   std::vector<Gradient> gradients_;  // by tensor
-  size_t update_begin_ = 0;          // behind it there are only nodes of the update
+  size_t update_begin_ = 0;          // from this node on, all nodes belong to the update
 };
 
 }  // namespace

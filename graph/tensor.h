@@ -33,14 +33,14 @@ enum class Role : uint8_t {
   kInput,           // slot that the host fills before a program runs
   kParameter,       // trained weight
   kGradient,        // of a parameter
-  kMaster,          // the rest of a low-precision parameter's float32 value
-  kOptimizerState,  // moments, counters
+  kMaster,          // remainder of a low-precision parameter's float32 value
+  kOptimizerState,  // moments and counters
   kState,           // other carried state (batch-norm statistics, loss scale)
-  kPending,         // new value of a state, until the update takes it over
+  kPending,         // new value of a state, until the update commits it
   kActivation,      // any other result of a node
   kWorkspace,       // scratch of one node
   kMetric,          // slot that the host reads after a program has run
-  kSnapshot,        // copy of carried state, on its way to disk
+  kSnapshot,        // copy of carried state, until it is written to disk
 };
 
 inline constexpr size_t kRoles = static_cast<size_t>(Role::kSnapshot) + 1;
@@ -52,33 +52,33 @@ enum class Place : uint8_t { kDevice, kHost };
 enum class Retention : uint8_t {
   kSave,       // stays in memory
   kRecompute,  // dies after the forward pass and is computed again where it is needed
-  kOffload,    // waits in host memory
+  kOffload,    // is offloaded to host memory until it is needed
 };
 
-// What a tensor is to the one that it belongs to.
+// What a tensor is to its owner.
 enum class OwnedAs : uint8_t {
-  kGradient,   // of a parameter (GradientsOf)
-  kRemainder,  // the rest of a bf16 value: with it the value is float32
+  kGradient,   // gradient of a parameter (GradientsOf)
+  kRemainder,  // remainder of a bf16 value: both together are the float32 value
   kMaster,     // the float32 value
-  kMoment,     // of gradients
-  kVariance,   // the moment of their squares, and so never negative
-  kScale,      // of blocks of codes
-  kAverage,    // over updates
+  kMoment,     // moment of gradients
+  kVariance,   // moment of squared gradients, and so never negative
+  kScale,      // scale of blocks of codes
+  kAverage,    // average over updates
   kHistory,    // the values that the last updates committed to it
   kPending,    // the new value, which an applied update commits to it
 };
 
-// How the values that the micro-steps of a step make of a carried tensor become one.
+// How the values that a step's micro-steps compute for a carried tensor become one value.
 enum class OverMicroSteps : uint8_t {
-  kLast,  // each continues from what the one before made; the last value counts
-  kSum,   // each adds its value
-  kMean,  // each adds its value; the update divides the sum by the number of micro-steps
+  kLast,  // each micro-step continues from the value of the one before; the last value counts
+  kSum,   // each micro-step adds its value
+  kMean,  // each micro-step adds its value; the update divides the sum by their number
   kMax,   // the largest magnitude, element by element; NaN where a value is NaN (f32)
 };
 
-// How the values of data ranks then become one. All tensor ranks have the same value.
+// How the values of data ranks then become one value. All tensor ranks have the same value.
 enum class OverRanks : uint8_t {
-  kSame,   // they are the same: the value does not depend on the rank's part of the batch
+  kSame,   // all ranks have the same value: it does not depend on the rank's part of the batch
   kSum,    // all ranks have the sum
   kMean,   // all ranks have the sum; the update divides it by the number of ranks
   kMax,    // all ranks have the largest magnitude, with OverMicroSteps::kMax
@@ -99,13 +99,13 @@ std::optional<Place> ParsePlace(std::string_view name);
 std::string_view Name(Retention retention);
 std::optional<Retention> ParseRetention(std::string_view name);
 
-// A view: the tensor's bytes are those of `base` from `byte_offset` on.
+// A view: the tensor's bytes are those of `base`, beginning at `byte_offset`.
 struct Alias {
   TensorId base = kNoTensor;
   int64_t byte_offset = 0;
   // An axis of the mesh, or empty. With an axis, the base consists of one tensor of this type per
-  // rank along that axis, one after another, and the view is the rank's own part. The program is
-  // the same on all ranks; `byte_offset` is 0.
+  // rank along that axis, in the order of ranks, and the view is this rank's own part. The program
+  // is the same on all ranks; `byte_offset` is 0.
   std::string part_along = {};
   bool operator==(const Alias&) const = default;
 
@@ -116,15 +116,16 @@ struct Alias {
   }
 };
 
-// The tensor that another one belongs to, by name: a program that has one need not have the other.
+// The tensor that another one belongs to, by name. A program that has one of them need not have the
+// other.
 struct Owner {
   std::string name;
   OwnedAs as = OwnedAs::kMoment;
   bool operator==(const Owner&) const = default;
 };
 
-// How the values of micro-steps and ranks become the one of a step. A state's tensor with the role
-// kPending has one, and so has a metric that is complete only at the end of the step.
+// How the values of micro-steps and ranks become the one value of a step. Tensors of the role
+// kPending have a Merge, and so have metrics that are complete only at the end of the step.
 struct Merge {
   OverMicroSteps micro_steps = OverMicroSteps::kLast;
   OverRanks ranks = OverRanks::kMean;
@@ -142,10 +143,11 @@ struct Tensor {
   bool persistent = false;
   Retention retention = Retention::kSave;
   std::optional<Alias> alias;
-  std::optional<Owner> owner = {};  // of gradients and carried tensors: what they belong to
+  std::optional<Owner> owner = {};  // of gradients and carried tensors: the tensor that they belong
+                                    // to
   std::optional<Merge> merge = {};  // of carried tensors to which micro-steps or ranks contribute
-  // Of a history: the checksum of the names of what its elements are of. A saved history is that of
-  // a program's only with an equal checksum.
+  // Of a history: the checksum of the names that its elements stand for. A saved history fits a
+  // program's history only if the checksums are equal.
   std::optional<uint32_t> names_crc = {};
 
   int64_t bytes() const { return type.bytes(); }

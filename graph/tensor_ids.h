@@ -9,17 +9,17 @@
 
 namespace plimsoll::graph {
 
-// The ids of all tensors, in their order. Tensors that are added meanwhile are not among them.
+// The ids of all tensors, in their order. Tensors that are added during the walk are not included.
 inline auto TensorIds(const Program& program) {
   return std::views::iota(TensorId{0}, static_cast<TensorId>(program.tensors().size()));
 }
 
-// Those of a node's inputs or outputs that are not absent.
+// The inputs or outputs of a node that are not absent.
 inline auto Present(const std::vector<TensorId>& ids) {
   return ids | std::views::filter([](TensorId id) { return id != kNoTensor; });
 }
 
-// The substitute of `id`; without one, `id` itself.
+// The substitute of `id`; `id` itself if it has none.
 inline TensorId Substitute(const std::map<TensorId, TensorId>& substitutes, TensorId id) {
   const auto found = substitutes.find(id);
   return found == substitutes.end() ? id : found->second;

@@ -26,10 +26,11 @@
 namespace plimsoll::graph {
 
 std::string ToText(const Program& program);
-std::string ToText(const Attributes& attributes);  // "{factor=0.5}"; empty without any
+std::string ToText(const Attributes& attributes);  // "{factor=0.5}"; empty if there are no
+                                                   // attributes
 
-// UserError "SOURCE:LINE: reason" on anything malformed. The result is well-formed text, not yet a
-// valid program: call Verify.
+// Throws UserError "SOURCE:LINE: reason" on malformed text. The resulting program may still be
+// invalid: call Verify.
 Program ParseProgram(std::string_view text, std::string_view source = "program");
 
 }  // namespace plimsoll::graph

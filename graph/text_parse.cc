@@ -14,7 +14,7 @@ bool IsWordCharacter(char c) {
          c == '/';
 }
 
-// One line, read from left to right.
+// One line, parsed from left to right.
 class Line {
  public:
   Line(std::string_view text, std::string_view source, int number)
@@ -214,7 +214,7 @@ class Parser {
     return {*micro_steps, *ranks};
   }
 
-  // Eight hexadecimal digits.
+  // Parses eight hexadecimal digits.
   static uint32_t ChecksumIn(Line& line) {
     const std::string_view word = line.Word();
     uint32_t crc = 0;
@@ -231,7 +231,7 @@ class Parser {
     if (!dtype) line.Fail("unknown dtype '" + std::string(word) + "'");
     std::vector<int64_t> dims;
     line.Expect('[');
-    // Bounded so that no byte count overflows.
+    // The size is bounded so that no byte count overflows.
     int64_t bytes = ByteSize(*dtype);
     while (!line.Accept(']')) {
       if (!dims.empty()) line.Expect(',');

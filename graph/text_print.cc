@@ -37,7 +37,7 @@ class Printer {
 
   std::string Run() {
     text_ = "program " + program_.name() + "\n";
-    // Declares every tensor that no node declares by writing it first.
+    // Prints the declarations of all tensors that no node declares by writing them first.
     std::vector<bool> produced(program_.tensors().size(), false);
     for (const Node& node : program_.nodes()) {
       for (TensorId id : node.outputs) Mark(produced, id);

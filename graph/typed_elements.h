@@ -1,5 +1,5 @@
-// Numbers in memory, in a type of their own: consecutive elements of a parameter as a file holds
-// them.
+// Numbers in memory, with their own element type: consecutive elements of a parameter as a file
+// holds them.
 #pragma once
 
 #include <cstddef>

@@ -153,9 +153,9 @@ class Verifier {
 
   const Program& program_;
   std::vector<bool> written_;
-  // Parameters, by the tensors that own their memory: the micro-step of their update.
+  // By tensor that owns a parameter's memory: the micro-step of the parameter's update.
   std::map<TensorId, int32_t> updated_;
-  std::map<std::pair<std::string_view, OwnedAs>, TensorId> owned_;  // by their owners
+  std::map<std::pair<std::string_view, OwnedAs>, TensorId> owned_;  // by owner's name and relation
   size_t at_ = 0;
 };
 

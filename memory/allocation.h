@@ -14,8 +14,8 @@ std::unique_ptr<runtime::DeviceMemory> AllocateArenas(const PlannedPrograms& ste
                                                       runtime::Device& device);
 
 struct Allocation {
-  // UserError if the machine has too little memory. The programs, their plan and the device must
-  // outlive the result.
+  // Throws UserError if the machine has too little memory. The programs, their plan and the device
+  // must outlive the result.
   std::function<std::unique_ptr<runtime::DeviceMemory>(const PlannedPrograms&, runtime::Device&)>
       allocate = AllocateArenas;
   bool planned = true;  // the value of runtime::DeviceMemory::planned()
@@ -23,8 +23,8 @@ struct Allocation {
 
 inline constexpr std::string_view kSmallerRun =
     "a smaller train.micro_batch, model.sequence or model needs less";
-// UserError with ExitCode::kBudgetNotMet if this machine has less memory available. `way_out`: a
-// sentence about what needs less memory.
+// Throws UserError with ExitCode::kBudgetNotMet if this machine has less memory available.
+// `way_out`: a sentence that suggests what needs less memory.
 void CheckAvailable(int64_t needed, std::string_view what, std::string_view way_out = kSmallerRun);
 
 }  // namespace plimsoll::memory

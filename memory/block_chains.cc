@@ -71,7 +71,7 @@ void BlockChains::FindLinks(const Variant& variant, std::span<const std::vector<
   const auto find = [&](int block, const BlockOptionsLimits& limits) {
     return FindBlockOptions(base, variant.decisions, segments[block], node_seconds, limits);
   };
-  std::map<int, std::vector<BlockOption>> chained, alone;  // by kind
+  std::map<int, std::vector<BlockOption>> chained, alone;  // by kind of block
   levels_.resize(kChainLevels);
   for (int block = 0; block < blocks_; ++block) {
     const int kind = kinds[block];
@@ -174,7 +174,7 @@ void BlockChains::LearnPairs(const Layout& layout, const KeptUse& keep, const St
 void BlockChains::LearnLong(const Layout& layout, const KeptUse& keep, const StepUse& use) {
   Level& level = levels_[layout.front().level];
   int64_t dropped = 0;
-  double again = 0;  // of the nearest earlier block
+  double again = 0;  // the `again` of the nearest earlier block
   for (const Chain& chain : layout) {
     std::vector<int64_t> waiting(use.programs.size(), 0);
     for (int block = chain.first; block < chain.end(); ++block) {
@@ -244,7 +244,7 @@ int64_t BlockChains::Need(const Chain& chain, size_t program, std::span<const in
     const bool last = block + 1 == chain.end();
     const Change& change = block == chain.first ? link.first : last ? link.last : link.inner;
     take(ForwardRegion(block), change.forward[program], kept);
-    // The block is recomputed before the backward passes of the blocks after it.
+    // The block is recomputed before the backward passes of the later blocks of its chain.
     if (!last) {
       const int64_t making = std::min(own[ForwardRegion(block)] + change.forward[program],
                                       own[BackwardRegion(blocks_, block)] + link.making[program]);

@@ -28,13 +28,13 @@ struct SolverOptions;
 class BlockChains {
  public:
   struct Chain {
-    int first = 0;   // block
-    int blocks = 0;  // at least 2
-    int level = 0;   // how much its blocks keep in addition to the output: 0 is least
+    int first = 0;   // the first block
+    int blocks = 0;  // the number of blocks, at least 2
+    int level = 0;   // how much its blocks keep in addition to the output; 0 is least
     int end() const { return first + blocks; }
   };
 
-  // `segments`: the decisions of each block, then those outside. `kinds`: by block.
+  // `segments`: the decisions of each block, then those outside all blocks. `kinds`: by block.
   BlockChains(const Variant& variant, std::span<const std::vector<int>> segments,
               std::span<const int> kinds, std::span<const double> node_seconds, const KeptUse& keep,
               const CostModel& cost, const SolverOptions& options);
@@ -57,7 +57,7 @@ class BlockChains {
   // The bytes and seconds that being in a chain adds to a block.
   struct Change {
     double seconds = 0;
-    std::vector<int64_t> forward, backward;  // bytes, by program
+    std::vector<int64_t> forward, backward;  // bytes that being in a chain adds, by program
   };
   // A block within chains of one level.
   struct Link {
@@ -65,7 +65,7 @@ class BlockChains {
     int64_t inner_kept = 0, last_kept = 0;
     Change first, inner, last;
     std::vector<int64_t>
-        waiting;  // bytes that it recomputed and keeps for its backward pass, by program
+        waiting;  // bytes of recomputed results kept for the backward pass, by program
     // The bytes that it needs while it recomputes, in addition to those of its backward pass when
     // everything is kept.
     std::vector<int64_t> making;
@@ -76,13 +76,13 @@ class BlockChains {
     std::vector<Link> links;                   // by block
     std::vector<int64_t> start, update, head;  // bytes that a chain adds in these parts
   };
-  // Chains that cover a program's blocks.
+  // Chains that cover all blocks of a program.
   using Layout = std::vector<Chain>;
 
   void FindLinks(const Variant& variant, std::span<const std::vector<int>> segments,
                  std::span<const int> kinds, std::span<const double> node_seconds);
-  // Chains of `length` blocks, as long as that many are left. The first chain of each run of blocks
-  // that may be in chains has `offset` blocks, unless that is 0.
+  // Covers the blocks with chains of `length` blocks, as long as that many blocks are left. The
+  // first chain of each run of blocks that may be in chains has `offset` blocks, unless that is 0.
   Layout LayOut(int level, int offset, int length) const;
   Fates FatesOf(const Variant& variant, std::span<const std::vector<int>> segments,
                 const Layout& layout) const;
@@ -90,10 +90,10 @@ class BlockChains {
   void LearnLong(const Layout& layout, const KeptUse& keep, const StepUse& use);
 
   int blocks_ = 0;
-  std::vector<int64_t> all_bytes_;  // by block
+  std::vector<int64_t> all_bytes_;  // by block: bytes that it keeps if it keeps everything
   std::vector<bool> linked_;        // by block: whether another block may follow it in a chain
   std::vector<Level> levels_;
-  std::vector<std::vector<Chain>> from_;  // by block
+  std::vector<std::vector<Chain>> from_;  // by first block
 };
 
 }  // namespace plimsoll::memory

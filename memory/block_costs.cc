@@ -11,7 +11,7 @@ namespace {
 // The number of measured programs in which all blocks are treated alike.
 constexpr int kLevels = 4;
 
-// A copy is given this multiple of its time, as in the pass `offload`.
+// A copy is planned to take this multiple of its estimated time, as in the pass `offload`.
 constexpr double kCopySlack = 1.5;
 
 // Whether another option is at least as good in every respect.
@@ -178,8 +178,8 @@ OptionProblem BlockCosts::Problem(int side, Choice choice) const {
 void BlockCosts::AddChains(int side, OptionProblem& problem) const {
   const int end = shapes_.blocks();
   const BlockChains& chains = shapes_.chains();
-  // The bytes that each block needs in addition to those that earlier blocks keep, if everything is
-  // kept; by program and region.
+  // By program and region: the bytes that each block needs in addition to those that earlier blocks
+  // keep, if everything is kept.
   std::vector<std::vector<int64_t>> own = shapes_.sides()[side].extra;
   for (size_t p = 0; p < own.size(); ++p) {
     for (size_t r = 0; r < own[p].size(); ++r) own[p][r] += keep_.programs[p].peaks[r];
@@ -197,7 +197,7 @@ void BlockCosts::AddChains(int side, OptionProblem& problem) const {
       cost.blocks = from[i].blocks;
       cost.seconds = chains.Seconds(from[i]);
       cost.kept = chains.Kept(from[i]);
-      // In a program that only has to fit, blocks keep nothing.
+      // In a program that is only planned, not timed (an evaluation), blocks keep nothing.
       for (size_t p = 0; p < own.size(); ++p) {
         if (keep_.times[p] > 0) cost.need = std::max(cost.need, chains.Need(from[i], p, own[p]));
       }

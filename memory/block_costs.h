@@ -12,7 +12,7 @@ namespace plimsoll::memory {
 
 class BlockCosts {
  public:
-  // `shapes`: of this variant, or of another one with the same decisions. All arguments must
+  // `shapes`: those of this variant, or of another one with the same decisions. All arguments must
   // outlive this object.
   BlockCosts(const Variant& variant, const BlockShapes& shapes, const KeptUse& keep,
              const CostModel& cost, const SolverOptions& options);
@@ -27,7 +27,7 @@ class BlockCosts {
   // The seconds of a step whose computation takes `work` more seconds than if everything is kept.
   // They grow by less than `work` if the step waits for offloaded parameters.
   double SecondsOf(double work) const;
-  // The programs from which that was measured.
+  // The programs in which the costs were measured.
   const std::vector<BlockShapes::Measured>& levels() const { return levels_; }
 
  private:
@@ -40,12 +40,14 @@ class BlockCosts {
   const BlockShapes& shapes_;
   const KeptUse& keep_;
   const CostModel& cost_;
-  std::vector<int64_t> keep_prefix_;  // by block: bytes that earlier blocks keep; last: all blocks
+  std::vector<int64_t> keep_prefix_;  // by block: bytes that earlier blocks keep; last entry: those
+                                      // of all blocks
   std::vector<BlockShapes::Measured> levels_;
-  std::vector<std::vector<int64_t>> kept_;  // by level and block; last: everything
-  // The bytes that shapes miss in these programs, by level, program and region.
+  std::vector<std::vector<int64_t>> kept_;  // by level and block; last entry: bytes if everything
+                                            // is kept
+  // By level, program and region: the bytes by which shapes underestimate these programs.
   std::vector<std::vector<std::vector<int64_t>>> corrections_;
-  std::map<double, double> totals_;  // seconds of a step, by additional seconds of computation
+  std::map<double, double> totals_;  // by additional seconds of computation: seconds of a step
 };
 
 }  // namespace plimsoll::memory

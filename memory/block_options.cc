@@ -91,7 +91,7 @@ class Chains {
  private:
   std::vector<double> seconds_;
   std::vector<std::vector<int>> producers_;
-  std::vector<int> block_;  // by node
+  std::vector<int> block_;  // by node: its block
   std::vector<bool> available_;
   std::vector<int> visited_;
   std::vector<int> stack_;
@@ -149,7 +149,7 @@ std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
     if (all[i].seconds < fastest) {
       fastest = all[i].seconds;
     } else {
-      excess.back().first += 1e-12;  // as fast as another option, with more bytes
+      excess.back().first += 1e-12;  // it is as fast as another option, but keeps more bytes
     }
   }
   std::stable_sort(excess.begin(), excess.end());

@@ -20,8 +20,8 @@ struct BlockOption {
   int64_t kept_bytes = 0;
   int64_t host_bytes = 0;
   int64_t leaving_bytes = 0;  // bytes of dropped results that other blocks read
-  double copy_seconds = 0;    // to the host; the copies back take as long
-  double seconds = 0;         // of recomputation, and of copies that no computation hides
+  double copy_seconds = 0;    // seconds of copies to the host; the copies back take as long
+  double seconds = 0;         // seconds of recomputation, and of copies that no computation hides
 
   // Whether a step's cost may not be the sum over blocks: copies may overlap with the computation
   // of other blocks, or other blocks' gradients read a result that this one drops.
@@ -32,8 +32,8 @@ struct BlockOptionsLimits {
   int64_t enumerate =
       8192;          // the most subsets to compare; with more, the smallest tensors are always kept
   int options = 24;  // the most options to return
-  bool offload = true;  // where decisions allow it
-  bool leaving = true;  // results that other blocks read may be dropped
+  bool offload = true;  // whether to offload, if decisions allow it
+  bool leaving = true;  // whether results that other blocks read may be dropped
   // Whether a result that another block reads is dropped only if it can be recomputed from what its
   // own block keeps. Otherwise earlier blocks are assumed to keep what its recomputation reads.
   bool within_block = true;
@@ -46,16 +46,16 @@ struct BlockOptionsLimits {
 };
 
 // The options for the decisions `block` (indices into `decisions`) if all other activations are
-// kept, by rising kept bytes. First those that no other option beats in bytes and seconds, then the
-// nearest to them. With `chained`, none if no result that the next block reads can be dropped.
-// `node_seconds`: of the program's nodes.
+// kept, by rising kept bytes. If there are too many, the options are chosen that no other option
+// beats in bytes and seconds, and then those nearest to them. With `chained`, no options if no
+// result that the next block reads can be dropped. `node_seconds`: by node of the program.
 std::vector<BlockOption> FindBlockOptions(const graph::Program& program,
                                           std::span<const Decision> decisions,
                                           std::span<const int> block,
                                           std::span<const double> node_seconds,
                                           const BlockOptionsLimits& limits = {});
 
-// The seconds of recomputing what these fates drop.
+// The seconds of recomputing the results that these fates drop.
 double RecomputeSeconds(const graph::Program& program, std::span<const Decision> decisions,
                         const Fates& fates, std::span<const double> node_seconds);
 

@@ -93,8 +93,9 @@ bool BlockShapes::any_estimate() const {
 void BlockShapes::GroupBlocks(const Variant& variant) {
   const std::vector<std::string> texts = TextsOf(variant);
   const int blocks = static_cast<int>(texts.size()) - 1;
-  std::map<std::string, int> likes;                  // text → the first kind of that text
-  std::map<std::pair<std::string, int>, int> known;  // by text and by end of the row of blocks
+  std::map<std::string, int> likes;                  // by text: the first kind with that text
+  std::map<std::pair<std::string, int>, int> known;  // by text, and by whether the block is at an
+                                                     // end of the row of blocks
   for (int block = 0; block < blocks; ++block) {
     const int end = block == 0 ? 1 : block == blocks - 1 ? 2 : 0;
     const auto [found, fresh] =
@@ -245,7 +246,7 @@ int BlockShapes::SumIn(int block, size_t program, size_t programs) const {
 
 void BlockShapes::MeasureShapes(const Variant& variant, const KeptUse& keep) {
   const int end = blocks();
-  size_t sums = 0, others = 0;  // programs in which blocks take sums, or other shapes
+  size_t sums = 0, others = 0;  // numbers of programs whose blocks take sums, and of other programs
   for (Kind& kind : kinds_) {
     const Options& options = options_[kind.like];
     kind.changes.resize(options.shapes.size());
@@ -254,7 +255,7 @@ void BlockShapes::MeasureShapes(const Variant& variant, const KeptUse& keep) {
   }
   measured_.resize(sums + others);
   std::vector<std::vector<int>> shapes(measured_.size());
-  // The first program keeps least, also outside the blocks.
+  // The first program keeps least, inside and outside the blocks.
   const auto side_of = [&](size_t p) {
     return static_cast<int>(p < sums ? p * sides_.size() / sums : sides_.size() - 1);
   };

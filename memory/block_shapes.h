@@ -23,10 +23,11 @@ namespace plimsoll::memory {
 
 struct SolverOptions {
   PlanOptions plan = {};
-  int options = 20;  // of a block; 0: the named policies alone
-  // Bound for improving by single changes: number of nodes of the programs made and examined.
+  int options = 20;  // options of a block; 0: only the named policies
+  // A bound for improving by single changes: the number of nodes of the programs made and examined.
   int64_t work = 30'000;
-  // The host's memory is the device's, as on a CPU: the device's limit holds for both arenas.
+  // Whether host and device share one memory, as on a CPU: the device's limit then holds for both
+  // arenas.
   bool one_memory = false;
   // The threads of the search; they must outlive the solver. nullptr: the caller's thread. The
   // result does not depend on them.
@@ -35,8 +36,8 @@ struct SolverOptions {
 
 // The indices of each block's decisions. The last entry has those outside any block.
 std::vector<std::vector<int>> DecisionsByBlock(const Variant& variant);
-// A text for each block, and a last one for what is outside. Texts are equal if the decisions are
-// about the same ops.
+// By block: a text; the last text is for decisions outside the blocks. Texts are equal if the
+// decisions are about the same ops.
 std::vector<std::string> TextsOf(const Variant& variant);
 
 class BlockShapes {
@@ -46,8 +47,8 @@ class BlockShapes {
   struct Change {
     double seconds = 0;
     // Bytes by program. `forward`, `backward`: the most alive at once during the block's pass,
-    // without what earlier blocks keep. `head`, `start`, `update`: the most alive in these parts,
-    // of which this block is the nearest.
+    // without the bytes that earlier blocks keep. `head`, `start`, `update`: the most alive in
+    // those parts of the program for which this block is the nearest.
     std::vector<int64_t> forward, backward, head, start, update;
     // How much the neighbouring blocks' options differed from this block's option in the step in
     // which the change was measured.
@@ -60,13 +61,13 @@ class BlockShapes {
     // kept bytes, then the others.
     std::vector<Fates> shapes;
     size_t sums = 0;            // the number of shapes whose cost is a sum over blocks
-    std::vector<int> shape_of;  // by option
+    std::vector<int> shape_of;  // by option: the index of its shape
   };
   // An option for the decisions outside the blocks.
   struct Side {
     BlockOption option;
-    double seconds = 0;                       // in addition to those of keeping everything
-    std::vector<std::vector<int64_t>> extra;  // bytes by program and region
+    double seconds = 0;                       // in addition to the seconds of keeping everything
+    std::vector<std::vector<int64_t>> extra;  // by program and region: additional bytes
   };
   // A program that was measured.
   struct Measured {
@@ -88,27 +89,28 @@ class BlockShapes {
   const std::vector<Measured>& measured() const { return measured_; }
   bool any_estimate() const;
   // The same choice for all blocks and outside of them. Of `levels` levels, level 0 keeps least,
-  // and the last but one nearly everything.
+  // and the last level but one keeps nearly everything.
   struct Level {
     int side = 0;
-    std::vector<int> shapes;  // by block
+    std::vector<int> shapes;  // by block: the index of its shape
     Fates fates;
   };
   Level LevelOf(int level, int levels) const;
-  // The bytes that a block keeps for all micro-steps: with a shape, and if it keeps everything.
+  // The bytes that a block keeps for all micro-steps: with a shape, and when it keeps everything.
   int64_t KeptBytes(int block, int shape) const;
   int64_t AllBytes(int block) const;
-  // By block: the bytes that the earlier blocks drop. The last entry: those that all blocks drop.
+  // By block: the bytes that the earlier blocks drop. The last entry: the bytes that all blocks
+  // drop.
   std::vector<int64_t> DroppedBefore(const std::vector<int>& shapes) const;
-  // `options`, by block: the number of an option or of a chain that begins there (ChainOf), or -1
-  // within a chain.
+  // `options`, by block: the number of an option, or the number of a chain that begins there
+  // (ChainOf); -1 for the later blocks of a chain.
   Fates FatesOf(int side, const std::vector<int>& options) const;
   const BlockChains& chains() const { return chains_; }
   // Chains are numbered after a block's options.
   int ChainNumber(int block, size_t chain) const {
     return static_cast<int>(OptionsOf(block).options.size() + chain);
   }
-  // nullptr: the number is that of an option.
+  // The chain with that number; nullptr if the number is an option's.
   const BlockChains::Chain* ChainOf(int block, int number) const {
     const auto options = static_cast<int>(OptionsOf(block).options.size());
     return number < options ? nullptr : &chains_.From(block)[number - options];
@@ -116,8 +118,8 @@ class BlockShapes {
 
  private:
   struct Kind {
-    int like = 0;                 // the kind with the same options
-    int count = 0;                // the number of blocks
+    int like = 0;                 // the kind that has the same options
+    int count = 0;                // the number of blocks of this kind
     std::vector<Change> changes;  // by shape
   };
 
@@ -135,12 +137,12 @@ class BlockShapes {
   const SolverOptions& search_;
   size_t decisions_;
   std::vector<std::vector<int>> segments_;
-  std::vector<double> node_seconds_;         // of the nodes of the base
-  std::vector<std::vector<int64_t>> bytes_;  // by block and decision, for all micro-steps
-  std::vector<int> kind_of_;                 // by block
+  std::vector<double> node_seconds_;         // by node of the base
+  std::vector<std::vector<int64_t>> bytes_;  // by block and decision: bytes for all micro-steps
+  std::vector<int> kind_of_;                 // by block: its kind
   std::vector<int> place_of_;                // by block: its index among those of its kind
   std::vector<Kind> kinds_;
-  std::vector<Options> options_;  // by kind; empty if another kind has the same
+  std::vector<Options> options_;  // by kind; empty if another kind has the same options
   std::vector<Side> sides_;
   std::vector<Measured> measured_;
   BlockChains chains_;

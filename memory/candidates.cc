@@ -18,15 +18,15 @@ namespace {
 
 using graph::Retention;
 
-// Limits on the combinations of options that are candidates, for each way to treat what is outside
-// the blocks; kWithHostTraffic: if copies of parameters overlap with the computation.
+// Limits on the number of combinations that become candidates, for each option outside the blocks.
+// kWithHostTraffic: the limit if copies of parameters overlap with the computation.
 constexpr size_t kFront = 320, kWithHostTraffic = 96;
 
 // A combination of options.
 struct Combination {
   Fates fates;
-  double seconds = 0;  // of a step
-  int64_t peak = 0;    // bytes of temporaries
+  double seconds = 0;  // seconds of a step
+  int64_t peak = 0;    // the most bytes of temporaries alive at once
   int side = 0;        // index of the option for what is outside the blocks
 };
 
@@ -127,7 +127,7 @@ class CandidateSearch {
         continue;
       }
       int64_t kept = 0;
-      double copying = 0;  // in each direction
+      double copying = 0;  // bytes copied in each direction
       for (size_t d = 0; d < fates.size(); ++d) {
         if (fates[d] == Retention::kSave) kept += variant_.decisions[d].bytes;
         if (fates[d] == Retention::kOffload) copying += variant_.decisions[d].copy_seconds;
@@ -268,8 +268,9 @@ class CandidateSearch {
     std::vector<StepUse> uses(sample.measured.size());
     ParallelEach(*options_.pool, uses.size(),
                  [&](size_t i) { uses[i] = Measure(sample.measured[i]->fates); });
-    std::map<int64_t, Difference> known;  // by peak, for the side with the most combinations
-    std::map<int, Difference> beside;     // by side, in addition to `known`
+    std::map<int64_t, Difference> known;  // by peak: the difference, for the side with the most
+                                          // combinations
+    std::map<int, Difference> beside;     // by side: the difference in addition to `known`
     for (size_t i = 0; i < uses.size(); ++i) {
       const Combination& one = *sample.measured[i];
       const Difference off = {uses[i].seconds() - one.seconds,
@@ -377,7 +378,7 @@ class CandidateSearch {
           }
         }
       }
-      if (trials == before) return;  // nothing new
+      if (trials == before) return;  // no change led to a new candidate
     }
   }
 
@@ -388,7 +389,7 @@ class CandidateSearch {
       const Cost &x = a.predicted, &y = b.predicted;
       return x.seconds != y.seconds ? x.seconds < y.seconds : x.device_bytes < y.device_bytes;
     });
-    // Host bytes → the lowest peak so far of candidates that use at most these bytes; the peaks
+    // By host bytes: the lowest peak so far of candidates that use at most these bytes. The peaks
     // fall.
     std::map<int64_t, int64_t> lowest;
     std::erase_if(candidates_, [&](const Candidate& candidate) {
@@ -419,11 +420,11 @@ class CandidateSearch {
   const SolverOptions& options_;
   const BlockShapes* shapes_;
   const int blocks_;
-  std::unique_ptr<BlockShapes> own_shapes_;  // if the caller gave none
+  std::unique_ptr<BlockShapes> own_shapes_;  // used if the caller passes no shapes
   std::unique_ptr<BlockCosts> costs_;
   std::vector<Combination> sums_;
   std::vector<Candidate> candidates_;
-  std::set<Fates> measured_;  // also fates that are no longer candidates
+  std::set<Fates> measured_;  // includes fates that are no longer candidates
 };
 
 // Searches a variant with several bases: first each base separately, then all together.

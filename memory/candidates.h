@@ -9,8 +9,7 @@
 // 3. The named policies; estimates if parameters are offloaded.
 // 4. Within a bound of work, candidates of the front with one decision changed.
 // 5. Unless parameters are offloaded, combinations with chains of blocks (memory/block_chains.h)
-// that
-//    gain enough, measured on their programs. They replace no other candidate.
+//    that gain enough, measured on their programs. They replace no other candidate.
 //
 // Objectives of one step (an adversarial pair) are decided separately: the step's time is the sum
 // over their programs, its memory the maximum. For every peak that one of them may have, each
@@ -46,23 +45,24 @@ struct ExactPlan {
   int64_t host_bytes = 0;  // the host arena and buffers of inputs (MemoryPlan::host_bytes)
   double seconds = 0;      // of a step, predicted
   double recompute_seconds =
-      0;  // the part of `seconds` for recomputation and copies to and from the host
+      0;  // the part of `seconds` for recomputation and for copies to and from the host
 };
 
 struct Candidate {
   size_t variant = 0;
-  std::string policy;  // name of a named policy, or empty
+  std::string policy;  // the name of a named policy; empty for other candidates
   Fates fates;
   // The seconds of a step, and the most bytes alive at once, persistent tensors included. Both are
   // sums over blocks, or values of the candidate's programs (kExact).
   Cost predicted;
-  std::optional<Cost> made;  // measured on its programs
+  std::optional<Cost> made;  // the cost measured on its programs
   std::optional<ExactPlan> exact;
 };
 
-// `index`: Candidate::variant of the results. `keep`: of this variant. `shapes`: of this variant or
-// of another one with the same decisions; unused with several bases. Leaves out candidates that
-// another beats in predicted seconds and peak, except named policies and rough estimates.
+// `index`: Candidate::variant of the results. `keep`: the use of this variant. `shapes`: those of
+// this variant or of another one with the same decisions; unused with several bases. Leaves out
+// candidates that another candidate beats in predicted seconds and peak, except named policies and
+// rough estimates.
 std::vector<Candidate> FindCandidates(const Variant& variant, size_t index, const KeptUse& keep,
                                       const CostModel& cost, const SolverOptions& options,
                                       const BlockShapes* shapes = nullptr);

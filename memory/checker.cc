@@ -30,12 +30,13 @@ constexpr int kBeforeStart = -1;  // the "node" that wrote bytes present when a 
 // The owner of a run of bytes. It has a name, not an id, because persistent tensors of other
 // programs own bytes too.
 struct Owner {
-  const std::string* tensor = nullptr;  // the root; nullptr: no node has written here yet
+  const std::string* tensor = nullptr;  // the root; nullptr: no node has written these bytes yet
   int writer = kBeforeStart;
-  std::vector<int> readers;  // since that write
+  std::vector<int> readers;  // nodes that have read since that write
   bool persistent = false;
 
-  // A program's temporary may have the same name as another program's persistent tensor.
+  // Persistence is compared, too: a program's temporary may have the same name as another program's
+  // persistent tensor.
   bool Is(const std::string& name, bool is_persistent) const {
     return tensor != nullptr && *tensor == name && persistent == is_persistent;
   }
@@ -101,7 +102,7 @@ using PersistentTensors = std::map<std::string, PersistentTensor>;
 // The kept tensors whose values a program reads, writes or loses.
 struct KeptValues {
   std::set<std::string> read;  // values that are read as the program found them
-  // The values at the program's end: newly written, or lost.
+  // The values at the program's end: `written` newly, or `lost`.
   std::vector<const std::string*> written, lost = {};
 };
 
@@ -146,7 +147,7 @@ class Replay {
       for (TensorId id : node.outputs) {
         if (id != kNoTensor) written_[program_.Root(id)] = true;
       }
-      // A view touches no bytes; its output is an alias of its input, and is checked as such.
+      // A view accesses no bytes; its output is an alias of its input, and is checked as an alias.
       if (node.op->view) continue;
       CheckWithinNode(n);
       for (TensorId id : node.outputs) {
@@ -202,8 +203,8 @@ class Replay {
     throw InternalError(fmt::format("memory check, program '{}': {}", program_.name(), message));
   }
 
-  // Throws InternalError unless the tensor has memory within its arena and, if an alias, within its
-  // base.
+  // Throws InternalError unless the tensor has memory within its arena and, if it is an alias,
+  // within its base.
   void CheckPlace(int n, TensorId id) {
     const Tensor& tensor = program_.tensor(id);
     const Bytes bytes = BytesOf(id);
@@ -341,12 +342,12 @@ class Replay {
   const CheckOptions& options_;
   ByteMap device_;
   ByteMap host_;
-  std::vector<bool> written_;  // by TensorId of roots: written by one of the nodes so far
+  std::vector<bool> written_;  // by root tensor: whether one of the nodes so far has written it
   KeptValues kept_;
 };
 
-// Replays two steps to track which values of kept tensors are known. Between the steps it runs all
-// other programs, each of which may run there or not.
+// Replays two steps to track which values of kept tensors are known. All other programs run between
+// the steps, because each of them may run there.
 class KeptReplay {
  public:
   KeptReplay(std::span<const Program* const> programs, const std::vector<KeptValues>& values)
@@ -389,7 +390,8 @@ class KeptReplay {
   std::span<const Program* const> programs_;
   const std::vector<KeptValues>& values_;
   std::set<std::string> known_, ever_lost_;
-  std::map<std::string, const std::string*> lost_by_;  // by tensor: the program's name
+  std::map<std::string, const std::string*> lost_by_;  // by tensor: the name of the program that
+                                                       // lost its value
 };
 
 // Collects all persistent tensors, and checks that they lie at the same place in every program.

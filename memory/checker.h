@@ -26,7 +26,7 @@ namespace plimsoll::memory {
 struct CheckOptions {
   int64_t alignment = 64;
   // Whether node `earlier` of that program (an index smaller than `later`) surely ends before node
-  // `later` starts. Empty: yes, there is one stream, which runs the nodes in order.
+  // `later` starts. Empty: always, because one stream runs the nodes in order.
   std::function<bool(const graph::Program&, int earlier, int later)> ordered;
   StepOrder order = {};
 };

@@ -10,13 +10,13 @@ namespace plimsoll::memory {
 
 struct Cost {
   enum class Kind {
-    kBound,     // a lower bound on the plans' costs, up to small errors of sums over blocks
+    kBound,     // a lower bound on plans' costs, except for small errors of sums over blocks
     kEstimate,  // may be too low or too high
     kExact      // measured on finished programs
   };
   Kind kind = Kind::kBound;
-  double seconds = 0;        // of a step
-  int64_t device_bytes = 0;  // of a bound with one memory: host bytes included
+  double seconds = 0;        // seconds of a step
+  int64_t device_bytes = 0;  // in a bound with one memory, host bytes are included
   int64_t host_bytes = 0;
 };
 
@@ -25,7 +25,7 @@ struct Budget {
   static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
   int64_t device = kNone;
   int64_t host = kNone;
-  DeviceProfile profile = {};  // of the overhead outside the arena
+  DeviceProfile profile = {};  // the overhead outside the arena
 
   // The limit for the whole process on the device.
   int64_t process() const { return device == kNone ? kNone : profile.ProcessBytes(device); }

@@ -50,7 +50,7 @@ std::string KindOf(const OpCall& call) {
   return result;
 }
 
-// Remembers answers by call. The signature would serve as a key as well, but is slow to format.
+// Caches answers by call. The signature could serve as a key as well, but formatting it is slow.
 class CostModel::Asked {
  public:
   template <typename Compute>
@@ -107,7 +107,7 @@ class CostModel::Asked {
         types.push_back(type->shape.rank());
         types.insert(types.end(), type->shape.dims().begin(), type->shape.dims().end());
       }
-      types.push_back(-2);  // the end of the inputs
+      types.push_back(-2);  // marks the end of the inputs
     }
     return types;
   }
@@ -151,7 +151,8 @@ std::vector<double> CostModel::NodeSeconds(const graph::Program& program) const 
   const bool overlap = rates_.copies_overlap();
   std::vector<double> seconds(program.nodes().size(), 0.0);
   double now = 0;
-  double free_from[2] = {0, 0};  // when the link to the device, and to the host, is free
+  double free_from[2] = {0, 0};  // when the link to the device, and the link to the host, become
+                                 // free
   std::unordered_map<graph::TensorId, double> arrives;
   for (size_t n = 0; n < seconds.size(); ++n) {
     const graph::Node& node = program.nodes()[n];
@@ -168,7 +169,7 @@ std::vector<double> CostModel::NodeSeconds(const graph::Program& program) const 
       if (copy != arrives.end()) seconds[n] = std::max(0.0, copy->second - now);
     } else if (!node.op->view) {
       const double alone = Seconds(program.CallOf(node).get());
-      // From `now` on, each direction of the link is busy without a pause until it is free.
+      // Each direction of the link is busy from `now` until it is free.
       double beside = 0;
       for (const double end : free_from) beside += std::clamp(end - now, 0.0, alone);
       seconds[n] = alone + rates_.copies_slow() * beside;

@@ -41,16 +41,16 @@ inline bool IsOfRanks(const graph::OpDef& op) {
 struct TimedCall {
   std::string signature;
   std::string kind;
-  double ideal = 0;  // seconds, by CostModel::Ideal
+  double ideal = 0;  // seconds by CostModel::Ideal
   double seconds = 0;
-  // The FLOPs and bytes by the op (graph::Cost), to which rates are fitted.
+  // The op's FLOPs and bytes (graph::Cost), to which rates are fitted.
   double flops = 0, bytes = 0;
 };
 
 class CostModel {
  public:
   explicit CostModel(const DeviceRates& rates) : rates_(rates) {}
-  // The cost model of a CPU with that many threads.
+  // The cost model of a CPU with that number of threads.
   explicit CostModel(int threads = 1) : rates_(DeviceRates::Cpu(threads)) {}
 
   const DeviceRates& rates() const { return rates_; }
@@ -64,9 +64,9 @@ class CostModel {
   // The date of the measurements, for messages: "on 2026-11-20". Empty: unknown.
   const std::string& when() const { return when_; }
   void SetWhen(std::string when) { when_ = std::move(when); }
-  // The speed of copies that overlap with ops.
+  // Sets the speed of copies that overlap with ops.
   void SetLink(const LinkRates& link) { rates_.set_link(link); }
-  // The ranks whose collectives are timed.
+  // Sets the mesh whose collectives are timed.
   void SetMesh(const Mesh& mesh) { rates_.set_mesh(mesh); }
 
   // The seconds of a call. Results are cached: the solver asks for the same calls in thousands of
@@ -84,9 +84,11 @@ class CostModel {
 
   DeviceRates rates_;
   std::string when_;
-  std::unordered_map<std::string, double> exact_;                   // by signature
-  std::map<std::string, std::map<double, double>> points_by_kind_;  // Ideal → measured seconds
-  std::shared_ptr<Asked> asked_;  // cached results for these measurements; nullptr: none yet
+  std::unordered_map<std::string, double> exact_;                   // by signature: measured
+                                                                    // seconds
+  std::map<std::string, std::map<double, double>> points_by_kind_;  // by kind: measured seconds, by
+                                                                    // ideal ones
+  std::shared_ptr<Asked> asked_;  // cached results for these measurements; nullptr: no results yet
 };
 
 }  // namespace plimsoll::memory

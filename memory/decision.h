@@ -15,14 +15,16 @@ namespace plimsoll::memory {
 struct Decision {
   std::vector<std::string> tensors;
   int node = -1;            // the producer, in the program before recomputation
-  int block = -1;           // of the producer, as graph::Blocks numbers them; -1: outside any
-  int64_t bytes = 0;        // of all results, each rounded up to the alignment
-  bool recompute = true;    // whether it may be recomputed
-  bool offload = false;     // whether it may be offloaded
-  double copy_seconds = 0;  // to the host; the copy back takes as long
-  bool parameter = false;   // a parameter gathered from data ranks' shards (ZeRO 3), no activation
-  std::string block_name = {};  // "block.3"; empty: outside any
-  int base = 0;                 // index into Variant::bases: the program that it belongs to
+  int block = -1;           // the producer's block, as graph::Blocks numbers them; -1: outside all
+                            // blocks
+  int64_t bytes = 0;        // the sum of the results' bytes, each rounded up to the alignment
+  bool recompute = true;    // whether the results may be recomputed
+  bool offload = false;     // whether the results may be offloaded
+  double copy_seconds = 0;  // seconds of the copy to the host; the copy back takes as long
+  bool parameter = false;   // the result is a parameter gathered from data ranks' shards (ZeRO 3),
+                            // not an activation
+  std::string block_name = {};  // "block.3"; empty: outside all blocks
+  int base = 0;                 // index into Variant::bases: the program of the decision
 
   bool Allows(graph::Retention fate) const {
     return fate == graph::Retention::kSave ||
@@ -30,7 +32,7 @@ struct Decision {
   }
 };
 
-// One for each decision.
+// By decision: its fate.
 using Fates = std::vector<graph::Retention>;
 
 inline bool Offloads(const Fates& fates) {

@@ -21,7 +21,7 @@ DeviceProfile BuiltInGpuProfile(const std::string& name, int64_t memory_bytes, c
   profile.communicators_bytes =
       CommunicatorBytes(mesh, channels > 0 ? static_cast<int>(channels) : kMostChannels);
   profile.channels = channels;
-  const bool stages = mesh.Has(kPipelineAxis);  // stages record their programs once for each slot
+  const bool stages = mesh.Has(kPipelineAxis);  // stages record their programs once per slot
   profile.graphs_bytes = (stages ? 48 : mesh.size() == 1 ? 8 : 24) * kMiB;
   profile.reserve_bytes = 52 * kMiB;
   return profile;

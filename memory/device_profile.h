@@ -1,8 +1,8 @@
-// Overhead outside the arena: what a process takes of a device's memory in addition to it, in
-// parts. They are known beforehand, so that a budget can bound the whole process and a plan for a
-// GPU can be made without one.
+// Overhead outside the arena: the device memory that a process takes in addition to the arena, in
+// parts. They are known beforehand, so that a budget can bound the process's total and a plan for a
+// GPU can be made without a GPU.
 //
-//   process = arena, in whole pages + context + code + libraries + communicators + graphs + reserve
+//   process = arena, in full pages + context + code + libraries + communicators + graphs + reserve
 //
 // On the CPU there is no such overhead: a budget bounds the arena. Sizes are in bytes.
 #pragma once
@@ -17,17 +17,20 @@ namespace plimsoll::memory {
 
 struct DeviceProfile {
   std::string device;        // "NVIDIA H200"; empty: the CPU
-  int64_t memory_bytes = 0;  // available to programs
-  int64_t page_bytes = 1;    // the driver hands out whole pages
+  int64_t memory_bytes = 0;  // memory available to programs
+  int64_t page_bytes = 1;    // the driver allocates memory in pages of this size
 
-  int64_t context_bytes = 0;        // of the driver: context, streams, room for kernels' stacks
-  int64_t code_bytes = 0;           // our kernels, loaded
+  int64_t context_bytes = 0;        // the driver's memory: context, streams, stacks of kernels
+  int64_t code_bytes = 0;           // our loaded kernels
   int64_t libraries_bytes = 0;      // handles and kernels of cuBLASLt and cuDNN
-  int64_t communicators_bytes = 0;  // between ranks: NCCL's buffers and kernels
-  int64_t channels = 0;             // of each communicator; 0: NCCL's choice, or there is none
-  int64_t graphs_bytes = 0;         // recorded programs
-  int64_t reserve_bytes = 0;        // temporary, while algorithms are chosen for the first time
-  bool measured = false;            // on that device by this program; otherwise a built-in value
+  int64_t communicators_bytes = 0;  // NCCL's buffers and kernels for communication between ranks
+  int64_t channels = 0;             // channels of each communicator; 0: NCCL's choice, or no
+                                    // communicator
+  int64_t graphs_bytes = 0;         // recorded graphs of programs
+  int64_t reserve_bytes = 0;        // temporary memory while algorithms are chosen for the first
+                                    // time
+  bool measured = false;            // the values were measured on that device by this program;
+                                    // otherwise they are built in
 
   bool operator==(const DeviceProfile&) const = default;
 
@@ -47,10 +50,10 @@ struct DeviceProfile {
   }
 };
 
-// As measured on an NVIDIA H200 with driver 580.159 (docs/measured/gpu_memory.md,
+// Values measured on an NVIDIA H200 with driver 580.159 (docs/measured/gpu_memory.md,
 // docs/measured/parallelism.md); used for any other GPU until it is measured there. `name` and
-// `memory_bytes` describe the GPU itself; `channels` is the number of each axis's communicator, 0:
-// NCCL's choice.
+// `memory_bytes` describe the GPU itself. `channels` is the number of channels of each axis's
+// communicator; 0: NCCL's choice.
 DeviceProfile BuiltInGpuProfile(const std::string& name = "NVIDIA H200",
                                 int64_t memory_bytes = int64_t{143155} << 20, const Mesh& mesh = {},
                                 int64_t channels = 0);

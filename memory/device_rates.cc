@@ -58,19 +58,20 @@ double CpuFlops(const OpDef& op) {
 }
 
 double CpuBytes(const OpDef& op) {
-  if (op.name == "quantize") return 2e9;  // conversions without an instruction of their own
+  if (op.name == "quantize") return 2e9;           // conversions for which there is no instruction
   return CpuFlops(op) == kCpuFlops ? 12e9 : 20e9;  // other such ops find their data in caches
 }
 
-constexpr double kCpuSecondsPerNode = 2e-6;  // waking the threads
+constexpr double kCpuSecondsPerNode = 2e-6;  // the time to wake the threads
 
-constexpr double kGpuSecondsPerNode = 1.5e-6;  // between one kernel of a graph and the next
+constexpr double kGpuSecondsPerNode = 1.5e-6;  // the time between one kernel of a graph and the
+                                               // next
 // The rate of copies to pinned host memory or back. A copy alone reaches 55.4e9, but a step of
 // GPT-2 1558M that copied 5 GB each way while its kernels ran was as slow as with this rate.
 constexpr double kLinkBytes = 48e9;
 constexpr double kSecondsPerCopy = 2e-6;
 
-// The rates of an op that was not measured with such numbers: low rates of the op's class.
+// The rates of an op that was not measured with this type of numbers: low rates of the op's class.
 MeasuredRate UnmeasuredOnGpu(CostClass cost_class, const RateKind& kind) {
   MeasuredRate rate{kind, kGpuSecondsPerNode, 45e12, 3.4e12};
   if (cost_class == CostClass::kBandwidth) return rate;

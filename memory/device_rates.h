@@ -20,7 +20,7 @@ namespace plimsoll::memory {
 struct LinkRates {
   double to_device = 0, to_host = 0;            // while the other direction is idle
   double both_to_device = 0, both_to_host = 0;  // while both directions are busy
-  bool measured = false;                        // on this machine
+  bool measured = false;                        // measured on this machine
 
   bool operator==(const LinkRates&) const = default;
 };
@@ -47,11 +47,12 @@ class DeviceRates {
 
   // Whether copies to and from the host overlap with ops. On the CPU they are ordinary ops.
   bool copies_overlap() const { return gpu_ != nullptr; }
-  // The seconds of such a copy. During its first `both_seconds` the other direction is busy, too.
+  // The seconds of a copy to or from the host. During its first `both_seconds` the other direction
+  // is busy, too.
   double CopySeconds(double bytes, graph::Place to = graph::Place::kHost,
                      double both_seconds = 0) const;
-  // The part of that time by which a copy slows ops that overlap with it: they share memory, caches
-  // and power.
+  // The fraction of a copy's time by which ops that overlap with it slow down: they share memory,
+  // caches and power.
   double copies_slow() const { return copies_overlap() ? 0.037 : 0; }
   // The link of a GPU. Built-in rates until it is set.
   const LinkRates& link() const { return link_; }
@@ -67,7 +68,7 @@ class DeviceRates {
 
   double GpuSeconds(const graph::OpDef& op, const RateKind& kind, const graph::Cost& work) const;
 
-  std::string unknown_gpu_;                   // name of a GPU without known rates
+  std::string unknown_gpu_;                   // the name, if the GPU has no known rates
   const gpu::PeakRates* gpu_ = nullptr;       // nullptr: the CPU
   const gpu::PeakRates* measured_ = nullptr;  // the GPU that the rates were measured on
   int threads_ = 1;

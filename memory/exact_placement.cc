@@ -13,7 +13,7 @@
 namespace plimsoll::memory {
 namespace {
 
-constexpr int64_t kWorkOfABuffer = 4;  // in addition to its sections
+constexpr int64_t kWorkOfABuffer = 4;  // work of a buffer in addition to that of its sections
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max() / 4;
 
 // A state of the search as a key of 128 bits: the sum of the keys of the state's parts. Two states
@@ -77,7 +77,7 @@ class ExactSearch {
   // Tries the rankings in turn. Searches of this kind either succeed soon or fail for long, so
   // turns are short at first.
   Verdict Run() {
-    Part all;  // empty buffers may have any offset
+    Part all;  // without empty buffers, which may have any offset
     for (size_t x = 0; x < items_.size(); ++x) {
       if (items_[x].size > 0) all.push_back(static_cast<int32_t>(x));
     }
@@ -108,15 +108,15 @@ class ExactSearch {
   int64_t work_left() const { return work_left_; }
 
  private:
-  using Part = std::vector<int32_t>;  // buffers that are not placed, by first section
+  using Part = std::vector<int32_t>;  // unplaced buffers, by first section
 
   struct Section {
-    int64_t load = 0;   // bytes of buffers that are not placed
-    int64_t floor = 0;  // least offset of one of them
+    int64_t load = 0;   // bytes of unplaced buffers
+    int64_t floor = 0;  // the least offset of an unplaced buffer
     // Buffers are visited from the highest least offset to the lowest. Of the buffers visited so
     // far:
     int64_t seen = 0;        // the sum of their bytes
-    int64_t slack = 0;       // the fewest bytes to spare above the least offset of one of them
+    int64_t slack = 0;       // the fewest spare bytes above the least offset of one of them
     int64_t slack_from = 0;  // the least offset of the buffer with that slack
     // Buffers whose least offset is ≥ lifted_from cannot start below lifted_to.
     int64_t lifted_from = 0, lifted_to = 0;
@@ -225,7 +225,7 @@ class ExactSearch {
     return verdict;
   }
 
-  using Changes = std::vector<std::pair<int32_t, int64_t>>;  // buffer and previous value
+  using Changes = std::vector<std::pair<int32_t, int64_t>>;  // buffer, and its previous value
 
   static void Restore(Changes& changes, size_t size, std::vector<int64_t>& values) {
     for (; changes.size() > size; changes.pop_back()) {
@@ -393,10 +393,10 @@ class ExactSearch {
   // left. supported_: whether a placed buffer or offset zero is directly below least_.
   std::vector<int64_t> support_, barred_below_, least_;
   std::vector<bool> supported_;
-  std::vector<int64_t> load_;  // the greatest load of the buffer's sections
+  std::vector<int64_t> load_;  // by buffer: the greatest load of its sections
   std::vector<int64_t> offsets_;
   Part by_least_;
-  Changes supports_, bars_, loads_;  // changes on the path to the present node
+  Changes supports_, bars_, loads_;  // changes on the path to the current node of the search
   std::unordered_set<Key, KeyHash> failed_;
   int64_t nodes_ = 0, nodes_left_ = 0, work_left_;
 };

@@ -29,7 +29,8 @@ enum class Verdict {
 struct ExactPlacement {
   Verdict verdict = Verdict::kUndecided;
   std::vector<int64_t> offsets;  // if kPlaced
-  int64_t nodes = 0;             // buffers placed, also on the way to dead ends
+  int64_t nodes = 0;             // number of placed buffers, including those on the way to dead
+                                 // ends
   int64_t work = 0;
 };
 

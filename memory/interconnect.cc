@@ -14,8 +14,8 @@ namespace {
 struct Rates {
   int channels;
   double all_reduce, reduce_scatter;
-  double gather_overlapped;  // moved by copy engines
-  double gather;             // moved by multiprocessors
+  double gather_overlapped;  // for gathers moved by copy engines
+  double gather;             // for gathers moved by multiprocessors
 };
 constexpr Rates kRates[] = {
     {4, 166e9, 100e9, 371e9, 192e9},

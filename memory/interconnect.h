@@ -15,12 +15,12 @@ namespace plimsoll::memory {
 // More ranks than this are on several hosts.
 inline constexpr int64_t kGpusOfHost = 8;
 
-// The traffic of an axis in a step: bytes of unsharded tensors, by kind of call.
+// The traffic of an axis in a step, by kind of call, in bytes of unsharded tensors.
 struct AxisTraffic {
   MeshAxis axis;
   double all_reduce = 0, reduce_scatter = 0, all_gather = 0;
 };
-using MeshTraffic = std::vector<AxisTraffic>;  // one entry for each axis
+using MeshTraffic = std::vector<AxisTraffic>;  // one entry per axis
 
 // The traffic of one collective.
 AxisTraffic TrafficOf(const graph::OpCall& call, const Mesh& mesh);

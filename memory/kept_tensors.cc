@@ -18,7 +18,7 @@ bool Has(const List& list, const Value& value) {
   return std::ranges::find(list, value) != std::ranges::end(list);
 }
 
-// The first use of a carried tensor in a program.
+// How a program first uses a carried tensor.
 enum class FirstUse : uint8_t { kNone, kReads, kWrites };
 
 // A write of only a part keeps the rest, and so counts as a read.
@@ -36,7 +36,7 @@ bool IsOnDevice(const Program& program, TensorId id) {
   return program.tensor(id).place == graph::Place::kDevice;
 }
 
-// The needs of one tensor, by program.
+// By program: the needs of one tensor.
 std::vector<KeptNeed> NeedsOf(std::string_view name, std::span<const Program* const> programs,
                               const std::vector<int>& runs) {
   std::vector<FirstUse> first(programs.size(), FirstUse::kNone);
@@ -50,7 +50,7 @@ std::vector<KeptNeed> NeedsOf(std::string_view name, std::span<const Program* co
     }
   }
   std::vector<KeptNeed> needs(programs.size(), {.before = false, .after = false});
-  bool needed = false;  // by the next run; runs are visited from the last to the first
+  bool needed = false;  // the next run needs the value; runs are visited from the last to the first
   for (const bool known : {false, true}) {  // whether the needs of the next step are known
     for (auto run = runs.rbegin(); run != runs.rend(); ++run) {
       const auto p = static_cast<size_t>(*run);

@@ -21,8 +21,8 @@ namespace plimsoll::memory {
 // How a step runs its programs. All others run between steps.
 struct StepOrder {
   std::vector<int> runs;  // indices of programs, in the order in which they run
-  // The names of carried tensors whose values are for nobody but these programs: neither the host
-  // nor another rank reads or writes them.
+  // The names of carried tensors whose values only these programs use: neither the host nor another
+  // rank reads or writes them.
   std::set<std::string, std::less<>> kept = {};
 };
 
@@ -31,11 +31,12 @@ struct KeptNeed {
   bool before = true, after = true;
   bool throughout() const { return before && after; }
 };
-// By name. A tensor that is not in it is no kept one.
+// By name. A tensor that is absent is not a kept tensor.
 using KeptNeeds = std::map<std::string, KeptNeed, std::less<>>;
 
-// Of each program. A program that runs several times in a step needs what any of its runs does. A
-// tensor that a program writes in parts, or reads between steps, is needed throughout.
+// By program: its needs. A program that runs several times in a step needs a value if any of its
+// runs needs it. A tensor that a program writes in parts, or reads between steps, is needed
+// throughout.
 std::vector<KeptNeeds> NeedsOfKept(std::span<const graph::Program* const> programs,
                                    const StepOrder& order);
 

@@ -15,8 +15,8 @@ using graph::OpCall;
 using graph::Shape;
 using graph::TensorType;
 
-// The type of the first input that is a float or a code: ids and random draws are used with any
-// type.
+// The type of the first input that is a float or a code. Ids and random draws don't count: they are
+// used with any type.
 std::string_view NumbersOf(const OpCall& call) {
   for (const auto arguments : {call.inputs, call.outputs}) {
     for (const TensorType* type : arguments) {
@@ -71,7 +71,7 @@ std::string_view ProductForm(const OpCall& call) {
   return kForms[bias][graph::CostOf(call).flops >= kLarge];
 }
 
-// The heads of packed queries, keys and values.
+// The numbers of heads in packed queries, keys and values.
 struct Heads {
   explicit Heads(const OpCall& call)
       : queries(call.attributes.GetInt("heads")),

@@ -13,15 +13,15 @@
 
 namespace plimsoll::memory {
 
-// What the speed of a call depends on, other than its amount of work.
+// The properties of a call that determine its speed, other than its amount of work.
 struct RateKind {
   std::string_view op;
-  // The type that is computed in: "fp32", "tf32", "half" (bf16 and fp16) or "fp8".
+  // The type of the arithmetic: "fp32", "tf32", "half" (bf16 and fp16) or "fp8".
   std::string_view numbers;
-  // Of a convolution: "image", "volume 1 strided", "image of few channels"; 1: of one tap.
-  // Of attention: "heads of 64 causal". Of other matrix products: "large" from where the power
-  // limit slows a GPU, else "small"; of linear_dw and the loss also "small with bias". Empty: of
-  // other calls.
+  // The form of the call. Convolutions: "image", "volume 1 strided", "image of few channels"; 1: a
+  // kernel of one tap. Attention: "heads of 64 causal". Other matrix products: "large" from where
+  // the power limit slows a GPU, else "small"; linear_dw and the loss also have "small with bias".
+  // All other calls: empty.
   std::string_view form;
 
   auto operator<=>(const RateKind&) const = default;
@@ -37,9 +37,9 @@ graph::Cost KernelWork(const graph::OpCall& call);
 // A row of a table. An empty form holds for all forms of the op.
 struct MeasuredRate {
   RateKind kind;
-  double start;  // seconds
-  double flops;  // FLOP/s; infinite: of an op whose FLOPs cost no time
-  double bytes;  // bytes a second; infinite, likewise
+  double start;  // in seconds
+  double flops;  // FLOP/s; infinite if the op's FLOPs cost no time
+  double bytes;  // bytes per second; infinite likewise
 };
 
 // Finds the rate for calls of a kind in a table that is sorted by kind. Returns the row of the

@@ -18,10 +18,10 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-// Which part of a program a tensor lives in.
+// The part of a program in which a tensor is alive.
 enum class Span : uint8_t { kThroughout, kWithin, kFromBegin, kToEnd };
 
-// The spans of tensors, by TensorId.
+// By TensorId: the span of the tensor.
 std::vector<Span> SpansOf(const Program& program, const KeptNeeds& kept) {
   std::vector<Span> spans;
   for (const Tensor& tensor : program.tensors()) {
@@ -71,8 +71,8 @@ void FindUses(const Program& program, const std::vector<Span>& spans, Lifetimes&
   }
 }
 
-// The tensor that the node may overwrite through argument `input`, which must be all of the
-// tensor's memory: neither another argument of the node nor a later node or program uses it.
+// The tensor that the node may overwrite through argument `input`. The argument must be all of the
+// tensor's memory, and neither another argument of the node nor a later node or program may use it.
 TensorId Replaceable(const Program& program, const std::vector<Span>& spans,
                      const Lifetimes& lifetimes, int32_t n, int input) {
   const Node& node = program.nodes()[n];
@@ -101,7 +101,8 @@ bool Fits(const Program& program, const std::vector<Span>& spans, const Lifetime
   return !to.alias && begins && to.place == from.place && to.bytes() == from.bytes();
 }
 
-// Whether the buffer and `output` are both kept tensors: each of these has a separate place.
+// Whether the buffer has a kept tensor and `output` is another one: each kept tensor has a separate
+// place.
 bool HaveTwoPlaces(const Program& program, const Buffer& buffer, TensorId output) {
   return program.tensor(output).persistent && std::ranges::any_of(buffer.tensors, [&](TensorId id) {
            return program.tensor(id).persistent;
@@ -152,7 +153,7 @@ Lifetimes ComputeLifetimes(const Program& program, bool in_place, const KeptNeed
           continue;
         }
         Buffer& buffer = result.buffers[buffer_of_root[root]];
-        if (buffer.tensors.back() != root) continue;  // another output took this memory
+        if (buffer.tensors.back() != root) continue;  // another output has taken this memory
         if (HaveTwoPlaces(program, buffer, output)) continue;
         buffer.tensors.push_back(output);
         buffer.death = result.last_use[output];

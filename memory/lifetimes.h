@@ -1,9 +1,9 @@
-// Lifetimes of temporaries: when each one of a program is alive, and which ones share one buffer in
-// place.
+// Lifetimes of temporaries: when each temporary of a program is alive, and which ones share one
+// buffer in place.
 //
 // Times are node indices, both ends included: a buffer is alive from node `birth`, which writes it,
 // to node `death`, which reads it last. Views and other aliases extend the lifetime of the tensor
-// they alias. Persistent tensors are always alive and don't appear here, but for kept ones whose
+// they alias. Persistent tensors are always alive and don't appear here, except kept tensors whose
 // values are not needed throughout the program (memory/kept_tensors.h).
 #pragma once
 
@@ -17,9 +17,10 @@ namespace plimsoll::memory {
 
 struct Buffer {
   // The tensors that own these bytes, one after the other (no aliases). There are several when an
-  // op overwrites its dying input. At most one is a kept tensor, whose place is the buffer's.
+  // op overwrites an input that dies. At most one of them is a kept tensor; its place is the
+  // buffer's.
   std::vector<graph::TensorId> tensors;
-  int64_t bytes = 0;  // not aligned
+  int64_t bytes = 0;  // without alignment
   // Inputs that the host fills and kept tensors that earlier programs wrote are born at 0; metrics,
   // and kept tensors that later programs read, die at the last node.
   int32_t birth = 0;
@@ -31,23 +32,23 @@ struct Lifetimes {
   std::vector<Buffer> buffers;
   // By TensorId, aliases resolved: index into buffers, or -1 (persistent, or not used by any node).
   std::vector<int32_t> buffer_of;
-  // By TensorId, only for non-aliases: the tensor's own first and last node, without its in-place
-  // partners. -1: none.
+  // By TensorId, only for tensors that are no aliases: the tensor's own first and last node,
+  // without its in-place partners. -1: no node.
   std::vector<int32_t> first_use, last_use;
 };
 
-// Throws InternalError when a temporary is read before it is written. `in_place` false: every
+// Throws InternalError when a temporary is read before it is written. `in_place`: if false, every
 // tensor gets its own buffer.
 Lifetimes ComputeLifetimes(const graph::Program& program, bool in_place = true,
                            const KeptNeeds& kept = {});
 
-// The node that writes first to an owner of a buffer; nullptr: the host fills it, or it is a kept
+// The node that first writes the owner of a buffer. nullptr: the host fills it, or it is a kept
 // tensor.
 const graph::Node* WriterOf(const graph::Program& program, const Lifetimes& lifetimes,
                             graph::TensorId owner);
 
-// Bytes of the buffers in that place which are alive at each of the program's `nodes` nodes, each
-// rounded up to `alignment`.
+// By node: the bytes of the buffers in that place which are alive, each rounded up to `alignment`.
+// `nodes`: the number of the program's nodes.
 std::vector<int64_t> LiveBytes(const Lifetimes& lifetimes, graph::Place place, size_t nodes,
                                int64_t alignment);
 

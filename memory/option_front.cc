@@ -11,8 +11,8 @@
 namespace plimsoll::memory {
 namespace {
 
-// Limits on the combinations that are carried on for the blocks from one block to the last; of more
-// combinations, those with evenly spaced needs are carried on. With copies, combinations also
+// Limits on the number of combinations, for the blocks from one block to the last, that the search
+// keeps. If there are more, it keeps those with evenly spaced needs. With copies, combinations also
 // differ in the distance to the next block that copies.
 constexpr size_t kCarried = 2048, kCarriedWithCopies = 256;
 // The limit with chains, which multiply the options.
@@ -26,10 +26,10 @@ struct Part {
   int64_t need = 0;
   double seconds = 0;
   int option = 0;
-  int next = -1;  // the combination for the blocks after this one
+  int next = -1;  // index of the combination for the later blocks
 };
 
-// A combination that is carried on.
+// A combination that the search keeps.
 struct Carried : Part {
   std::array<int64_t, kNear> near = {};  // the need of its first block, of its first two blocks, …
 };
@@ -122,7 +122,7 @@ class OptionSearch {
     }
     std::vector<OptionPoint> points;
     for (const Part& part : FrontOf(std::move(all), limit)) {
-      std::vector<int> options;  // -1 within a chain
+      std::vector<int> options;  // by block; -1 within a chain
       const Part* of_block = &part;
       bool chains = false;
       for (int block = 0; block < blocks_;) {
@@ -298,8 +298,7 @@ class OptionSearch {
     return forward < seconds ? -1 : std::min(window, static_cast<int>(kNear) - 1);
   }
 
-  // Whether the longest copy, in each direction, has ended `distance` blocks after the block where
-  // it starts.
+  // Whether every copy of the block has ended `distance` blocks later, in each direction.
   bool IsFar(int block, size_t distance) const {
     double forward = 0, backward = 0;
     for (int i = block; i < block + static_cast<int>(distance) && i < blocks_; ++i) {

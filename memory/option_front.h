@@ -27,13 +27,14 @@ namespace plimsoll::memory {
 
 // One option of one block, or of a chain of neighbours that begins with it.
 struct OptionCost {
-  int option = 0;           // a number for the caller
-  int blocks = 1;           // the number of blocks that it covers; kept and need are of all of them
-  double seconds = 0;       // of a step, in addition to those of keeping everything
-  int64_t kept = 0;         // bytes from the block's forward pass to its backward pass
-  int64_t need = 0;         // most bytes alive while it computes, without what earlier blocks keep
+  int option = 0;           // the caller's number of the option
+  int blocks = 1;           // number of blocks that it covers; kept and need are for all of them
+  double seconds = 0;       // seconds of a step, in addition to those of keeping everything
+  int64_t kept = 0;         // bytes kept from the block's forward pass to its backward pass
+  int64_t need = 0;         // the most bytes alive while it computes, without those that earlier
+                            // blocks keep
   int64_t arriving = 0;     // bytes copied back before or during the block's backward pass
-  double copy_seconds = 0;  // of one micro-step, one way; 0: nothing is copied
+  double copy_seconds = 0;  // for one micro-step, one way; 0: nothing is copied
 };
 
 // The seconds of one micro-step's computation in a block.
@@ -42,25 +43,25 @@ struct BlockTime {
 };
 
 struct OptionProblem {
-  std::vector<std::vector<OptionCost>> blocks;  // from the first one of the forward pass; not empty
-  // By block: blocks with the same number may exchange options. Empty: none may. Among equally good
-  // combinations the result is the one whose early blocks keep less.
+  std::vector<std::vector<OptionCost>> blocks;  // in the order of the forward pass; not empty
+  // By block: blocks with the same number may exchange options. Empty: no blocks may. Among equally
+  // good combinations, the result is the one whose early blocks keep less.
   std::vector<int> likes = {};
   std::vector<BlockTime> times = {};  // by block; empty: nothing is copied
-  double head_seconds = 0;            // between the last block's forward and backward pass
-  double copy_slack = 1;              // a copy is given this multiple of its seconds
-  double copies_slow = 0;  // the part by which a copy slows computation that overlaps with it
+  double head_seconds = 0;            // time between the last block's forward and backward pass
+  double copy_slack = 1;              // a copy is planned to take this multiple of its seconds
+  double copies_slow = 0;  // the fraction by which a copy slows computation that overlaps with it
   double micro_steps = 1;
 };
 
 struct OptionPoint {
   double seconds = 0;  // the sum over the blocks, with waiting
   int64_t peak = 0;
-  std::vector<int> options;  // by block: OptionCost::option; -1: covered by an earlier one
+  std::vector<int> options;  // by block: OptionCost::option; -1: an earlier option covers the block
 };
 
-// The points by rising seconds and falling peak. If there are more than `limit`, those of evenly
-// spaced peaks.
+// The points by rising seconds and falling peak. If there are more than `limit`, the result has
+// those of evenly spaced peaks.
 std::vector<OptionPoint> FrontOfOptions(const OptionProblem& problem, size_t limit);
 
 }  // namespace plimsoll::memory

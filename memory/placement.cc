@@ -17,7 +17,7 @@
 namespace plimsoll::memory {
 namespace {
 
-enum class Fit { kLowest, kTightest };  // the gap to take, of those that are large enough
+enum class Fit { kLowest, kTightest };  // which of the gaps that are large enough to take
 
 // The placed buffers by offset, in the form in which the search for gaps reads them: most of its
 // time is spent on finding the buffers that are alive at the same time as another one.
@@ -53,7 +53,7 @@ class PlacedBuffers {
 
  private:
   static constexpr int64_t kLanes = 8;
-  static constexpr int32_t kNever = -1;  // the death of the entries that pad the last lanes
+  static constexpr int32_t kNever = -1;  // the death of the entries that pad the last vector
 
   static __m256i Load(const std::vector<int32_t>& values, int64_t first) {
     return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(values.data() + first));
@@ -61,12 +61,12 @@ class PlacedBuffers {
 
   int64_t size_ = 0;
   std::vector<int64_t> begin_, end_;
-  // kLanes entries more than buffers.
+  // The arrays have kLanes more entries than buffers.
   std::vector<int32_t> birth_ = std::vector<int32_t>(kLanes, 0);
   std::vector<int32_t> death_ = std::vector<int32_t>(kLanes, kNever);
 };
 
-constexpr int64_t kWorkOfAGap = 16;  // in addition to its neighbours
+constexpr int64_t kWorkOfAGap = 16;  // work of a gap in addition to that of its neighbours
 
 int64_t FindGap(const PlacedBuffers& placed, const Interval& buffer, Fit fit, int64_t& work) {
   int64_t gap_begin = 0;
@@ -110,7 +110,7 @@ int64_t PlaceInOrder(std::span<const Interval> sized, std::span<const int32_t> o
 
 constexpr int64_t kInfinity = std::numeric_limits<int64_t>::max();
 
-// Bytes alive at each time, sizes rounded up.
+// By time: the bytes that are alive, with sizes rounded up.
 std::vector<int64_t> LiveBytes(std::span<const Interval> intervals, int64_t alignment) {
   int32_t end = 0;
   for (const Interval& i : intervals) end = std::max(end, i.death + 1);
@@ -126,7 +126,7 @@ std::vector<int64_t> LiveBytes(std::span<const Interval> intervals, int64_t alig
 
 using Order = std::vector<int32_t>;  // indices of buffers
 
-// Indices sorted by descending key, then by birth, longest-lived first.
+// Indices of buffers, sorted by descending key, then by birth, then the longest-lived first.
 template <typename Key>
 Order SortedBy(std::span<const Interval> sized, Key key) {
   Order order(sized.size());
@@ -180,7 +180,8 @@ class Search {
   Placement& best() { return best_; }
   int64_t work_left() const { return work_left_; }
 
-  // Returns the extent, or a value that is no lower than the limit; improves best().
+  // Places the buffers in this order, and updates best(). Returns the extent, or a value that is no
+  // lower than the limit.
   int64_t Try(std::span<const int32_t> order, Fit fit, int64_t limit = kInfinity) {
     int64_t work = 0;
     const int64_t extent = PlaceInOrder(sized_, order, fit, limit, trial_, work);
@@ -322,7 +323,7 @@ class ExactSearches {
   // alive.
   Order Core(double share) const {
     const double limit = share * static_cast<double>(max_live_);
-    std::vector<int32_t> times{0};  // number of times that reach the limit, before each time
+    std::vector<int32_t> times{0};  // by time: the number of earlier times that reach the limit
     for (int64_t bytes : live_) {
       times.push_back(times.back() + (static_cast<double>(bytes) >= limit ? 1 : 0));
     }
@@ -369,8 +370,8 @@ class ExactSearches {
     work_ -= (before - search_.work_left()) / kPairsInTimeOfOne;
   }
 
-  static constexpr int64_t kCore = 640;  // buffers, at most
-  // Of the work: the least part that is spent on one capacity.
+  static constexpr int64_t kCore = 640;  // the most buffers of a core
+  // The least part of the work that is spent on one capacity.
   static constexpr int64_t kLeastPart = 32;
   // Greedy placement compares several pairs at a time.
   static constexpr int64_t kPairsInTimeOfOne = 8;

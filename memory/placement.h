@@ -21,12 +21,12 @@
 namespace plimsoll::memory {
 
 struct PlacementOptions {
-  int64_t alignment = 64;  // of offsets, in bytes; sizes are rounded up to it
+  int64_t alignment = 64;  // alignment of offsets, in bytes; sizes are rounded up to it
   // The search stops at this extent, and in any case at the max live bytes.
   int64_t target = 0;
   // The limit of the search after the first placement, in pairs of buffers compared.
   int64_t work = 20'000'000;
-  // Exact searches follow if the extent is above its lower bound by more than this part of it.
+  // Exact searches follow if the extent exceeds its lower bound by more than this fraction.
   double tolerated = 0;
   // The limit of the exact searches, in pairs of a buffer and a section of its lifetime
   // (PlaceWithin). With many buffers they may exceed it by a quarter and one greedy placement. 0:
@@ -36,13 +36,13 @@ struct PlacementOptions {
 
 struct Placement {
   std::vector<int64_t> offsets;
-  int64_t extent = 0;    // highest end of a buffer, size rounded up
-  int64_t max_live = 0;  // lower bound of any extent
+  int64_t extent = 0;    // the highest end of a buffer, with sizes rounded up
+  int64_t max_live = 0;  // a lower bound of any extent
   bool proved = false;   // no placement has a lower extent
-  int64_t nodes = 0;     // searched by the exact searches
+  int64_t nodes = 0;     // number of nodes that the exact searches visited
 };
 
-// InternalError if a size is negative, a death precedes its birth, or the alignment is not
+// Throws InternalError if a size is negative, a death precedes its birth, or the alignment is not
 // positive.
 Placement Place(std::span<const Interval> intervals, const PlacementOptions& options = {});
 

@@ -96,17 +96,17 @@ class PersistentPrefix {
   std::vector<std::string> first_program_;
 };
 
-// The temporaries of one program that are on the device, or on the host.
+// The temporaries of one program in one place, the device or the host.
 struct Temporaries {
   // The temporaries above the persistent tensors.
   std::vector<Interval> intervals;
-  std::vector<int32_t> buffers;  // index in Lifetimes::buffers
-  int64_t most_above = 0;        // the most bytes of these alive at once
+  std::vector<int32_t> buffers;  // by interval: its index in Lifetimes::buffers
+  int64_t most_above = 0;        // the most bytes of `intervals` alive at once
   Placement placement;
   // The temporaries on the bytes of kept tensors, with their offsets.
   std::vector<std::pair<int32_t, int64_t>> within;
 
-  std::vector<int64_t> live;  // bytes at each node, persistent tensors included
+  std::vector<int64_t> live;  // by node: bytes alive, including persistent tensors
   int64_t max_live = 0;
 };
 
@@ -130,7 +130,7 @@ Temporaries Collect(const Lifetimes& lifetimes, Place place, size_t nodes, int64
   return result;
 }
 
-// The bytes of kept tensors that a program needs only in parts, or not at all.
+// The bytes of kept tensors that a program does not need throughout.
 struct KeptRoom {
   std::vector<ByteRange> ranges;
   int64_t bytes = 0;

@@ -38,11 +38,12 @@ struct ProgramRuns {
 struct PlanOptions {
   int64_t alignment = 64;
   bool in_place = true;
-  int64_t search_work = 20'000'000;  // bound for each program and place (PlacementOptions)
+  int64_t search_work = 20'000'000;  // bound for each program and each of the two arenas
+                                     // (PlacementOptions)
   // The rank that is planned for. It determines only where aliases that are a rank's own part
   // (graph::Alias) begin; the rest of the plan is the same on all ranks.
   MeshPosition position = {};
-  StepOrder order = {};  // what is known of it; without kept tensors, nothing need be
+  StepOrder order = {};  // the known order of programs; not needed without kept tensors
 };
 
 // A persistent tensor of the step.
@@ -60,8 +61,9 @@ struct LiveTensor {
   std::string name;
   graph::TensorType type;
   graph::Role role = graph::Role::kActivation;
-  std::string op;     // of its writer; empty for a persistent tensor and what the host fills
-  std::string scope;  // the same; of a persistent tensor, its name up to the last dot
+  std::string op;     // op of its writer; empty for persistent tensors and for inputs that the host
+                      // fills
+  std::string scope;  // scope of its writer; for a persistent tensor, its name up to the last dot
   bool persistent = false;
   int64_t bytes = 0;
 };
@@ -71,13 +73,14 @@ struct ProgramPlan {
   runtime::Layout layout;
   KeptNeeds kept;
 
-  // Device arena.
+  // These are about the device arena.
   int64_t temporary_bytes = 0;  // extent of the temporaries above the persistent prefix
-  int64_t max_live_bytes = 0;   // at the peak, persistent tensors included that are needed then
+  int64_t max_live_bytes = 0;   // at the peak, including the persistent tensors that are needed
+                                // then
 
   // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
   int peak_node = -1;
-  std::string peak_at;  // that node in words
+  std::string peak_at;  // a description of that node
   // Bytes alive at each node in the two arenas. They include the persistent tensors that are needed
   // at that node.
   std::vector<int64_t> live_bytes, host_live_bytes;
@@ -86,22 +89,23 @@ struct ProgramPlan {
 struct MemoryPlan {
   int64_t alignment = 64;
 
-  // The device arena; on the CPU the only one unless tensors are placed on the host.
+  // These are about the device arena; on the CPU, it is the only one unless tensors are placed on
+  // the host.
   int64_t arena_bytes = 0;  // persistent_bytes + the largest temporary_bytes
   int64_t persistent_bytes = 0;
   int64_t max_live_bytes = 0;  // the largest of all programs
   double fragmentation = 0;    // arena_bytes / max_live_bytes − 1
-  int peak_program = -1;       // index into programs, -1 when there are none
+  int peak_program = -1;       // index into programs; -1 without programs
 
-  // The same for pinned host memory.
+  // The corresponding sizes of pinned host memory.
   int64_t host_arena_bytes = 0;
   int64_t host_persistent_bytes = 0;
   int64_t host_max_live_bytes = 0;
 
-  // The host's memory that inputs of a GPU's programs pass through, in addition to both arenas.
-  // Whoever plans a step tells it.
+  // The host memory through which inputs of a GPU's programs pass, in addition to both arenas. The
+  // caller of MakePlan sets it.
   int64_t host_input_bytes = 0;
-  // All that the plan takes of the host of a GPU.
+  // All host memory that a plan for a GPU takes.
   int64_t host_bytes() const { return host_arena_bytes + host_input_bytes; }
 
   // What max_live_bytes consists of: the persistent tensors and the temporaries alive at the peak,
@@ -113,7 +117,7 @@ struct MemoryPlan {
   std::vector<PersistentTensor> persistent;  // in order of offset, device first
   std::vector<ProgramPlan> programs;         // in the order given
 
-  // Of the arena of that place.
+  // The statistics of the arena in that place.
   runtime::AllocatorStats stats(graph::Place place) const {
     if (place == graph::Place::kDevice) {
       return {.peak_allocated = max_live_bytes, .peak_reserved = arena_bytes, .segments = 1};
@@ -127,8 +131,8 @@ struct MemoryPlan {
 struct PlannedPrograms {
   std::vector<const graph::Program*> programs;
   const MemoryPlan& plan;
-  // In the order in which they run: the micro-steps of a step, then evaluation and generation where
-  // they were compiled.
+  // Programs in the order in which they run: the micro-steps of a step, then evaluation and
+  // generation if they were compiled.
   std::vector<ProgramRuns> round;
 };
 

@@ -35,7 +35,7 @@ std::string Fragmentation(double fragmentation) {
   return fmt::format("{:.2f} %", std::max(0.0, 100 * fragmentation));
 }
 
-// The report of a plan.
+// The following functions make the report of a plan.
 
 void Line(std::string& text, std::string_view indent, std::string_view name, int64_t bytes,
           int64_t whole) {
@@ -126,7 +126,7 @@ void AppendPeak(const MemoryPlan& plan, std::string& text) {
   }
 }
 
-// The report of a run.
+// The following functions make the report of a run.
 
 constexpr std::array<std::string_view, kRoles> kRoleTitles = {
     "inputs",        "parameters",  "gradients", "master weights", "optimizer state", "other state",
@@ -135,13 +135,13 @@ static_assert(!kRoleTitles.back().empty(), "every role has a title");
 
 // The bytes of one role, or of all roles, on the device or on the host.
 struct Use {
-  int64_t now = 0;  // after the run: persistent tensors
+  int64_t now = 0;  // persistent tensors alive after the run
   int64_t peak = 0;
   int program = -1, node = -1;  // where the peak first occurs; -1: throughout
 };
 
-// The bytes of those persistent tensors that a program needs only in parts; its lifetimes include
-// them.
+// The bytes of those persistent tensors that a program does not need throughout; its lifetimes
+// include them.
 int64_t PartlyKept(const MemoryPlan& plan, size_t program, std::optional<Role> role, Place place) {
   int64_t bytes = 0;
   const KeptNeeds& needs = plan.programs[program].kept;

@@ -1,4 +1,4 @@
-// Readable reports of a memory plan, and at the end of a run of its use of memory.
+// Readable reports: of a memory plan, and of the memory used by a run, at its end.
 #pragma once
 
 #include <optional>
@@ -39,7 +39,7 @@ struct MemoryFacts {
     runtime::AllocatorStats device, host;
   };
   std::optional<Caching> caching = std::nullopt;
-  bool used = false;  // the run used that allocator instead of the arena
+  bool used = false;  // whether the run used that allocator instead of the arena
 };
 
 // Several lines, without a newline at the end: bytes by role and where each peaked, which op kinds

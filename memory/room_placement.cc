@@ -88,7 +88,7 @@ class RoomPlacer {
 
   std::span<const Interval> buffers_;
   std::span<const ByteRange> room_;
-  std::vector<FixedBuffer> fixed_;  // and the buffers placed so far, by offset
+  std::vector<FixedBuffer> fixed_;  // fixed buffers, and the buffers placed so far, by offset
   int64_t alignment_;
   std::vector<int64_t> offsets_;
   std::vector<int64_t> alive_;  // by time: bytes of buffers that are left out

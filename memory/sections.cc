@@ -6,7 +6,7 @@
 namespace plimsoll::memory {
 
 std::vector<int32_t> SectionTimes(std::span<const Interval> intervals) {
-  std::vector<std::pair<int32_t, bool>> events;  // time, death
+  std::vector<std::pair<int32_t, bool>> events;  // time, and whether the event is a death
   for (const Interval& i : intervals) {
     events.emplace_back(i.birth, false);
     events.emplace_back(i.death, true);

@@ -1,7 +1,8 @@
 // Lifetimes as ranges of sections.
 //
-// A section is the last time before a death that follows a birth. Any buffers that are alive
-// together are so in some section, and no section's buffers are all alive in another one.
+// A section is a time: the last time before a death that follows a birth. Any buffers that are
+// alive together are alive together in some section. No section's buffers are all alive in another
+// one.
 #pragma once
 
 #include <cstdint>

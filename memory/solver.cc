@@ -16,8 +16,8 @@
 namespace plimsoll::memory {
 namespace {
 
-// The factors by which a peak that is a sum may be too high: slightly if a block's neighbours have
-// other options, more if tensors are copied to the host and back.
+// The factors by which a peak that is a sum may exceed the exact peak: slightly if a block's
+// neighbours have other options, more if tensors are copied to the host and back.
 constexpr double kSumSlack = 1.001, kOffloadSlack = 1.005;
 // Seconds that are sums differ slightly from those of finished programs, and more if copies of one
 // block overlap with another block. So candidates within these factors of the first one that fits
@@ -74,11 +74,14 @@ struct Solver::Impl {
   const CostModel& cost;
   SolverOptions options;
   ThreadPool caller{1};
-  std::vector<std::optional<KeptUse>> kept;  // by variant
-  std::vector<VariantBound> bounds;          // by variant; made with `kept`
+  std::vector<std::optional<KeptUse>> kept;  // by variant: the use of the step that keeps
+                                             // everything
+  std::vector<VariantBound> bounds;          // by variant; computed with `kept`
   std::vector<size_t> alike;  // by variant: the first variant with equal `activations`
-  std::vector<std::unique_ptr<BlockShapes>> shapes;  // by variant: shapes of the first variants
-  std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant; sorted by seconds
+  std::vector<std::unique_ptr<BlockShapes>> shapes;  // by variant; only the first of equal variants
+                                                     // have shapes
+  std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant: candidates sorted by
+                                                                // seconds
 
   Impl(std::vector<Variant> given, const CostModel& model, const SolverOptions& solver_options)
       : variants(std::move(given)), cost(model), options(solver_options) {
@@ -218,7 +221,8 @@ struct Solver::Impl {
                   double seconds = kForever) {
     ParallelEach(*options.pool, some.size(), [&](size_t i) {
       Candidate& candidate = *some[i];
-      // Of programs that are cut, temporaries may lie on kept tensors, and the plan takes less.
+      // If programs are cut, temporaries may share bytes with kept tensors, and the plan takes less
+      // than this bound.
       const bool bounded = !variants[candidate.variant].cut;
       const auto hopeless = [&] {
         return candidate.made && ((bounded && candidate.made->device_bytes > device_bytes) ||
@@ -300,7 +304,7 @@ struct Solver::Impl {
   }
 
   // The candidate within the host's limit that needs least on the device; nullptr if no candidate
-  // is.
+  // is within that limit.
   const Candidate* LeastOnDevice(int64_t host) {
     const Candidate* best = nullptr;
     std::vector<size_t> open(variants.size());

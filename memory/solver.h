@@ -33,9 +33,9 @@ class Solver {
   // Fastest). 0 if there is only one variant.
   int64_t LeastDeviceBytes(const std::vector<bool>& among);
 
-  // The fastest candidate within the budget, planned; nullptr if none fits. `among`, by variant:
-  // whether its candidates count; empty: all do. If no candidate is faster than `faster_than`, the
-  // answer may be any candidate, and comes sooner.
+  // The fastest candidate within the budget, planned; nullptr if no candidate fits. `among`, by
+  // variant: whether its candidates count; empty: all count. If no candidate is faster than
+  // `faster_than`, the result may be any candidate, and is found sooner.
   const Candidate* Fastest(const Budget& budget, const std::vector<bool>& among = {},
                            double faster_than = std::numeric_limits<double>::infinity());
   // A lower bound of a step's seconds within the budget; infinity if nothing fits.

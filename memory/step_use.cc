@@ -26,7 +26,7 @@ std::vector<int> Regions(const Program& program, const graph::Blocks& known, int
   const std::vector<Node>& nodes = program.nodes();
   std::vector<int> regions(nodes.size(), 0);
   int region = 0;
-  bool last = false;  // whether the last block's forward pass has begun
+  bool last = false;  // the last block's forward pass has begun
   for (size_t n = 0; n < nodes.size(); ++n) {
     if (nodes[n].phase != Phase::kForward) continue;
     const int block = known.Of(n);

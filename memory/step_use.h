@@ -21,19 +21,19 @@ inline int UpdateRegion(int blocks) { return 2 + 2 * blocks; }
 // The use of one program, by region.
 struct ProgramUse {
   std::vector<int64_t> peaks;   // the most bytes of temporaries alive on the device
-  std::vector<int64_t> ends;    // bytes alive while its last node runs
+  std::vector<int64_t> ends;    // bytes alive while the last node of the region runs
   std::vector<int64_t> again;   // by block: the most bytes alive while it is recomputed
-  std::vector<double> seconds;  // of its nodes, waiting included
-  std::vector<double> work;     // the same without copies that overlap
+  std::vector<double> seconds;  // seconds of the region's nodes, including waits
+  std::vector<double> work;     // the same, without copies that overlap with ops
 };
 
 struct StepUse {
   std::vector<ProgramUse> programs;
-  std::vector<int64_t> times;  // the number of runs of each
+  std::vector<int64_t> times;  // by program: its number of runs
   int64_t nodes = 0;
-  bool copies = false;  // whether there are copies to or from the host
+  bool copies = false;  // the programs copy to or from the host
 
-  int64_t peak() const;  // of temporaries
+  int64_t peak() const;  // the largest peak of temporaries of all programs
   double seconds() const;
   double work(int region) const;
   double work() const;
@@ -48,8 +48,8 @@ int64_t PersistentBytes(const std::vector<StepProgram>& step, graph::Place place
 
 // The use of a variant's step that keeps all activations.
 struct KeptUse : StepUse {
-  int64_t device_bytes = 0, host_bytes = 0;  // of persistent tensors
-  double micro_steps = 0;                    // of a step
+  int64_t device_bytes = 0, host_bytes = 0;  // bytes of persistent tensors
+  double micro_steps = 0;                    // number of micro-steps of a step
 };
 KeptUse MeasureKept(const Variant& variant, int64_t alignment, const CostModel& cost);
 

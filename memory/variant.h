@@ -18,10 +18,11 @@ namespace plimsoll::memory {
 // One program of a step, after all passes.
 struct StepProgram {
   std::shared_ptr<const graph::Program> program;
-  int64_t times = 1;  // runs per step; 0: it only has to fit (evaluation)
-  int base = 0;       // index into Variant::bases: whose decisions shape it; unused with times 0
-  // Micro-batches of which it is to keep activations at once, its forward pass being a program of
-  // its own then (graph/phase_cut.h). 0: it is to stay whole.
+  int64_t times = 1;  // runs per step; 0: it is only planned, not timed (evaluation)
+  int base = 0;       // index into Variant::bases: the base whose decisions shape it; unused if
+                      // times is 0
+  // The number of micro-batches whose activations the program keeps at once; its forward pass is
+  // then a separate program (graph/phase_cut.h). 0: the program is not cut.
   int64_t slots = 0;
 };
 
@@ -32,12 +33,12 @@ struct FinishedStep {
 };
 
 struct Variant {
-  std::string name;  // "4 × 8 sequences"; empty: the only one
+  std::string name;  // "4 × 8 sequences"; empty: the only variant
   // A lower bound of the bytes of persistent tensors on the device, known before programs are made.
   int64_t least_device_bytes = 0;
   // Equal for variants whose decisions are about the same tensors.
   std::string activations = {};
-  // Fills in the members below when they are first needed; empty: they are filled in.
+  // Sets the members below when they are first needed; empty: they are set already.
   std::function<void(Variant&)> make = nullptr;
 
   // Training programs before recomputation, one for each objective that the step trains.
@@ -45,19 +46,20 @@ struct Variant {
   std::vector<Decision> decisions;
   std::vector<std::pair<std::string, Fates>> policies;  // by name: "none", "block"
   int64_t host_input_bytes = 0;  // MemoryPlan::host_input_bytes of each of its plans
-  // Micro-steps that one program holds: what is kept stands that often.
+  // The number of micro-steps that one program holds: kept bytes count that number of times.
   int64_t micro_steps = 1;
-  // The same of a pipeline's stage: micro-batches whose forward pass is done and whose backward
-  // pass is not. Each has bytes of its own besides what is kept.
+  // For a pipeline stage: the number of micro-batches whose forward pass is done and whose backward
+  // pass is not. Each of them has `slot_bytes` in addition to kept activations.
   int64_t slots = 1, slot_bytes = 0;
   // Makes the step's programs for these decisions.
   std::function<std::vector<StepProgram>(const Fates&)> build;
-  // Makes the programs that run, if these are cut into more programs. Empty: they are not.
+  // Makes the programs that run, if `build`'s programs are cut into more programs. Empty: they are
+  // not cut.
   std::function<FinishedStep(const Fates&)> cut = nullptr;
-  // The same with one program for each base. Empty unless several bases become one program.
+  // Makes one program for each base. Empty unless several bases become one program.
   std::function<std::vector<StepProgram>(const Fates&)> apart = nullptr;
 
-  // The number of copies of what is kept.
+  // The number of times that kept bytes count.
   int64_t copies() const { return micro_steps * slots; }
   // The number of blocks that have decisions.
   int blocks() const {

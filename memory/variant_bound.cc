@@ -15,8 +15,8 @@ namespace {
 // a copy by more work, may save a little.
 constexpr double kFasterThanKeeping = 0.005;
 
-// The least cost of dropping bytes of activations in one micro-step, by recomputing alone. It is
-// given in parts; within each block the seconds a byte rise from part to part.
+// The least cost of dropping bytes of activations in one micro-step by recomputation. It is given
+// in parts; within each block the seconds per byte rise from part to part.
 struct Price {
   int64_t bytes;
   double seconds;
@@ -38,7 +38,7 @@ std::vector<Price> PricesOf(const Variant& variant, const CostModel& cost) {
   for (size_t i = 0; i < segments.size(); ++i) {
     const auto [found, fresh] = known.try_emplace(texts[i]);
     if (fresh) {
-      // Follows the lower hull of the options, from keeping everything on.
+      // Follows the lower hull of the options, beginning with the option that keeps everything.
       Price kept = {0, 0};
       for (int d : segments[i]) kept.bytes += variant.decisions[d].bytes;
       const std::vector<BlockOption> options = FindBlockOptions(
@@ -83,8 +83,8 @@ VariantBound::VariantBound(const Variant& variant, const KeptUse& keep, const Co
   const bool travels = keep.copies && cost.rates().copies_overlap();
   all_bytes_ = cost_.device_bytes + (travels ? saved : head);
   if (options.one_memory) cost_.device_bytes += cost_.host_bytes;
-  // Activations of several objectives are not alive at once, and copies may cost nothing, so
-  // recomputing has no bound then.
+  // Recomputing has no bound in two cases: activations of several objectives are not alive at once,
+  // and copies may cost nothing.
   const bool away = std::ranges::any_of(variant.decisions, &Decision::offload);
   if (variant.bases.size() > 1 || away) return;
   for (const Price& price : PricesOf(variant, cost)) {

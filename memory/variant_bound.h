@@ -17,16 +17,17 @@ class VariantBound {
 
   // The seconds of keeping everything, and the bytes of persistent tensors.
   const Cost& cost() const { return cost_; }
-  // A lower bound of the seconds of a plan within `device_bytes`; infinity if none fits.
+  // A lower bound of the seconds of a plan within `device_bytes`; infinity if no plan fits.
   double SecondsWithin(int64_t device_bytes) const;
 
  private:
   struct Saving {
-    double bytes, seconds;  // sums of this saving and all that cost fewer seconds per byte
+    double bytes, seconds;  // sums over this saving and all savings that cost fewer seconds per
+                            // byte
   };
   Cost cost_;
-  double work_ = 0;              // seconds of a step without waiting
-  int64_t all_bytes_ = 0;        // of persistent tensors and all activations
+  double work_ = 0;              // seconds of a step without waits
+  int64_t all_bytes_ = 0;        // bytes of persistent tensors and of all activations
   std::vector<Saving> savings_;  // by rising seconds per byte
 };
 

@@ -1,10 +1,10 @@
-// The codes of ops/encodings.h named dynamic8: 8 bits for numbers in [-1, 1] or [0, 1], and how a
-// CPU finds the nearest one. CPU and GPU use the same tables, computed at compile time.
+// The codes dynamic8 of ops/encodings.h: 8 bits for numbers in [-1, 1] or [0, 1], and how a CPU
+// finds the nearest code. CPU and GPU use the same tables, computed at compile time.
 //
-// The values are the paper's dynamic ones: seven decades of magnitude, from 1e-6 on. Larger decades
-// are divided more finely (the values are the middles of 2^i equal parts of decade i); 0 and 1 are
-// added. The signed set has each value as + and −; the unsigned set uses the sign bit for twice as
-// many parts. Either has 256 values; codes number them in ascending order.
+// The values are the dynamic ones of Dettmers et al.: seven decades of magnitude, from 1e-6 on.
+// Larger decades are divided more finely (the values are the middles of 2^i equal parts of decade
+// i); 0 and 1 are added. The signed set has each value as + and −; the unsigned set uses the sign
+// bit for twice as many parts. Both sets have 256 values; codes number them in ascending order.
 #pragma once
 
 #include <algorithm>
@@ -16,25 +16,27 @@
 namespace plimsoll::ops {
 
 template <bool kSigned>
-inline constexpr int32_t kDynamicZero = kSigned ? 127 : 0;  // code of 0
+inline constexpr int32_t kDynamicZero = kSigned ? 127 : 0;  // the code of 0
 
-// Index: the type that at_bucket has.
+// Index: the element type of at_bucket.
 template <typename Index>
 struct DynamicCodes {
-  // Magnitudes are looked up by their upper 16 bits, that is to a relative 1/128, from 2^-24 on:
-  // finer than the values are spaced, so that a bucket contains at most one border between two
-  // values.
+  // Magnitudes are looked up by their upper 16 bits, to a relative precision of 1/128, from 2^-24
+  // on. Buckets are finer than the distances between values, so a bucket contains at most one
+  // border between two values.
   static constexpr int kFirstBucket = (127 - 24) << 7;
   static constexpr int kBuckets = (127 << 7) + 1 - kFirstBucket;
 
   std::array<float, 256> values{};          // by code
-  std::array<float, 256> borders{};         // between magnitudes i and i + 1; after the last: ∞
+  std::array<float, 256> borders{};         // the border between magnitudes i and i + 1; after the
+                                            // last one: ∞
   std::array<Index, kBuckets> at_bucket{};  // index of the magnitude at the bucket's lower end
 
-  // The code whose value is nearest to x, |x| ≤ 1. Without a sign, what is negative or NaN counts
-  // as 0, which keeps the index within the tables whatever memory held. Free of branches, so that a
-  // compiler can search for several at once. Not constexpr, so that no kernel can call it: there
-  // std::max would take references to nothing (ops/cuda/coded_moment.cuh).
+  // The code whose value is nearest to x, |x| ≤ 1. Without a sign, negative numbers and NaN count
+  // as 0, so that the index stays within the tables for any bits of x. The function has no
+  // branches, so that a compiler can search for several codes at once. It is not constexpr, so that
+  // no kernel can call it: in a kernel std::max would take references to host objects
+  // (ops/cuda/coded_moment.cuh).
   template <bool kSigned>
   int32_t Nearest(float x) const {
     constexpr int32_t kZero = kDynamicZero<kSigned>;
@@ -63,7 +65,7 @@ constexpr DynamicCodes<Index> MakeDynamicCodes() {
   }
   magnitudes[count++] = 1;
 
-  // The negative values have all magnitudes but 1, for which no code is left.
+  // The negative values have all magnitudes except 1, because only 256 codes exist.
   DynamicCodes<Index> codes;
   constexpr int kZero = kDynamicZero<kSigned>;
   for (int i = 0; i < count; ++i) codes.values[kZero + i] = static_cast<float>(magnitudes[i]);

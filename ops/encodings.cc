@@ -12,12 +12,12 @@ namespace {
 
 constexpr int64_t kBlock = kDynamic8.block;
 
-// Indices of int32, as wide as the values computed with, so that the compiler can look several up
-// at once.
+// The tables, with int32 indices. They are as wide as the numbers, so that the compiler can look up
+// several at once.
 template <bool kSigned>
 constexpr auto kCodes = MakeDynamicCodes<kSigned, int32_t>();
 
-// Returns the scale.
+// Encodes one block, and returns its scale.
 template <bool kSigned>
 float EncodeBlock(const float* numbers, int64_t count, uint8_t* codes) {
   // The bits of magnitudes compare like the magnitudes, with infinity and NaNs largest.

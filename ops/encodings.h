@@ -1,11 +1,11 @@
-// Block encodings: how numbers are kept in few bits, as codes with a scale for each block of them.
+// Block encodings: how numbers are kept in few bits, as codes, with one scale for each block.
 //
 //   number = value of its code · scale of its block
 //
 // A block is a run of numbers in memory order; the last one may not be full. A row of the table is
 // all that programs, snapshots and CPU kernels need to know of an encoding; so another encoding is
-// another row, with its two functions. If its codes share bytes (those of 16 levels, two to a u8),
-// the row says how many do, and CodesType takes it into account. Kernels for GPUs have their own
+// another row, with its two functions. If several codes share a byte (two codes of 16 levels in a
+// u8), the row says how many, and CodesType takes it into account. Kernels for GPUs have their own
 // conversions, which read the same tables of codes (ops/dynamic_codes.h).
 #pragma once
 
@@ -19,15 +19,15 @@ namespace plimsoll::ops {
 struct Encoding {
   std::string_view name;
   graph::DType codes, scales;
-  int64_t block;   // numbers that share a scale
-  bool is_signed;  // for numbers of either sign; otherwise for numbers ≥ 0
-  // Bound of |decoded − number|, in terms of the largest magnitude of the number's block.
+  int64_t block;   // the number of elements that share a scale
+  bool is_signed;  // for numbers of either sign; otherwise only for numbers ≥ 0
+  // The bound of |decoded − number|, relative to the largest magnitude of the number's block.
   double error;
   // Converts `count` numbers, the first of which begins a block.
   void (*encode)(const float* numbers, int64_t count, void* codes, void* scales);
   void (*decode)(const void* codes, const void* scales, int64_t count, float* numbers);
 
-  // The tensors that keep numbers of this shape.
+  // The types of the tensors that hold the codes and scales of numbers of this shape.
   graph::TensorType CodesType(const graph::Shape& shape) const { return {codes, shape}; }
   graph::TensorType ScalesType(const graph::Shape& shape) const {
     const int64_t n = shape.elements();
@@ -39,9 +39,9 @@ struct Encoding {
 //
 //   scale = max |x| over the block,   code = the one whose value is nearest to x / scale
 //
-// A block that contains an infinity or a NaN becomes NaN as a whole. Without a sign, a positive
-// number never becomes zero, but at least the smallest positive value: a second moment that became
-// zero while the first one is not would make an unbounded update.
+// A block that contains an infinity or a NaN becomes NaN completely. Without a sign, a positive
+// number never becomes zero, but at least the smallest positive value: if a second moment became
+// zero while the first one is not, the update would be unbounded.
 template <bool kSigned>
 void EncodeDynamic(const float* numbers, int64_t count, void* codes, void* scales);
 template <bool kSigned>

@@ -1,5 +1,6 @@
-// Fusions: rewrites of a program (graph/fuse.h) that make one op of several, which moves less
-// memory. Each returns how many it has made. Unless it says otherwise, results keep their bits.
+// Fusions: rewrites of a program (graph/fuse.h) that replace several ops by one that moves less
+// memory. Each returns the number of its replacements. Unless a comment says otherwise, results
+// keep their bits.
 #pragma once
 
 #include "graph/program.h"
@@ -17,11 +18,12 @@ int FuseLossBackward(graph::Program& program);
 // Turns the gradient of a linear layer's input and GELU's backward op into one op.
 //
 // Replaces each 16-bit linear_dx whose result is read only by a gelu_backward (tanh), as dy, by a
-// linear_dx_gelu at the latter's position. On a GPU results change,
-// as one rounding is left out; on the CPU they keep their bits.
+// linear_dx_gelu at the latter's position. On a GPU this leaves out one rounding, so results
+// change; on the CPU they keep their bits.
 int FuseGeluGradient(graph::Program& program);
 
-// Lets activations and their gradients write 8-bit codes in place of what is read as codes alone.
+// Lets activations and their gradients write 8-bit codes instead of a result that is only read as
+// codes.
 //
 //   %y = swiglu(%gate_up)
 //   %largest = largest_magnitude(%y)

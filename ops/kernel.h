@@ -28,19 +28,19 @@ struct KernelCall {
   std::span<const TensorRef> inputs;
   std::span<const TensorRef> outputs;
   const graph::Attributes& attributes;
-  void* workspace;  // aligned like all tensors
+  void* workspace;  // aligned like tensors
   int64_t workspace_bytes;
-  // The ranks of the mesh axis that the attribute "axis" names; nullptr: it names none, or this
-  // rank is alone there.
+  // The ranks of the mesh axis that the attribute "axis" names. nullptr: the attribute is absent,
+  // or this rank is the only one of the axis.
   Communicator* ranks = nullptr;
 
-  // Whether this rank is the one that adds terms which the sum over ranks must contain once: the
-  // first.
+  // Whether this rank adds the terms that the sum over ranks must contain once. The first rank
+  // does.
   bool adds_once() const { return ranks == nullptr || ranks->rank() == 0; }
   bool has_input(size_t i) const { return i < inputs.size() && inputs[i].data != nullptr; }
   bool has_output(size_t i) const { return i < outputs.size() && outputs[i].data != nullptr; }
 
-  // nullptr when absent.
+  // The data of input i; nullptr if it is absent.
   template <typename T>
   const T* in(size_t i) const {
     return has_input(i) ? static_cast<const T*>(inputs[i].data) : nullptr;
@@ -60,21 +60,22 @@ struct CpuContext : KernelCall {
 
 struct CpuKernel {
   std::string op;
-  // Runs on the calling thread and on the pool. Bits must not depend on the pool's size.
+  // Runs on the calling thread and on the pool. Bits must not depend on the number of threads.
   void (*run)(const CpuContext&);
-  // Bytes of scratch for such a call with that many threads; nullptr: none.
+  // The bytes of scratch for such a call with that many threads; nullptr: no scratch.
   int64_t (*workspace)(const graph::OpCall&, int threads) = nullptr;
 };
 
-// nullptr when the op has no CPU kernel.
+// The CPU kernel of an op; nullptr if it has none.
 const CpuKernel* FindCpuKernel(std::string_view op);
 
-// At namespace scope in ops/KIND/NAME_cpu.cc:   const CpuKernelRegistration kKernel({"gelu", &Gelu});
+// For use at namespace scope in ops/KIND/NAME_cpu.cc:   const CpuKernelRegistration
+// kKernel({"gelu", &Gelu});
 struct CpuKernelRegistration {
   explicit CpuKernelRegistration(CpuKernel kernel);
 };
 
-// Elements of a tensor as a kernel computes with them: float for the 16-bit types.
+// The type in which a kernel computes: float for the 16-bit types, else the stored type.
 template <typename Stored>
 using Compute = std::conditional_t<std::is_same_v<Stored, double>, double, float>;
 

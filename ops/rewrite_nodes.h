@@ -1,4 +1,4 @@
-// Helpers with which fusions rewrite a program in one walk over its nodes.
+// Helpers with which fusions rewrite a program in one pass over its nodes.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 namespace plimsoll::ops {
 
-// Adds the program's nodes back one by one and calls `rewrite` after each, when it is the program's
-// last node, so that a rewrite only touches nodes between a match and the current end. Returns how
-// often `rewrite` returned true.
+// Adds the program's nodes back one by one, and calls `rewrite` after each: that node is then the
+// last one of the program, so a rewrite only changes nodes between a match and the current end.
+// Returns how often `rewrite` returned true.
 template <typename Rewrite>
 int RewriteNodes(graph::Program& program, Rewrite rewrite) {
   std::vector<graph::Node> nodes = std::move(program.mutable_nodes());
@@ -26,8 +26,8 @@ int RewriteNodes(graph::Program& program, Rewrite rewrite) {
   return rewritten;
 }
 
-// Removes nodes[first] and replaces the last node by `last`; the nodes at `behind`, which are
-// between the two and sorted, move behind it.
+// Removes nodes[first] and replaces the last node by `last`. The nodes at the indices `behind`,
+// which are between the two and sorted, move after `last`.
 inline void MoveAfter(std::vector<graph::Node>& nodes, size_t first,
                       const std::vector<size_t>& behind, graph::Node last) {
   std::vector<graph::Node> moved;

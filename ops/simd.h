@@ -1,5 +1,6 @@
 // Vectors of 32 bytes (8 floats or 4 doubles) for kernels, and the mathematical functions that the
-// compiler can't vectorise by itself. Sums have a fixed order: bits depend on the length alone.
+// compiler can't vectorise by itself. Sums have a fixed order: their bits depend only on the number
+// of elements.
 #pragma once
 
 #include <immintrin.h>
@@ -30,7 +31,7 @@ using Vec = typename VecOf<T>::Type;
 template <typename T>
 inline constexpr int kLanes = 32 / sizeof(T);
 
-// The first `count` lanes from memory, zero in the others.
+// Loads the first `count` lanes from memory; the others are zero.
 template <typename T>
 inline Vec<T> Load(const T* from, int count = kLanes<T>) {
   Vec<T> v = {};
@@ -94,18 +95,18 @@ inline void ForVectors(int64_t begin, int64_t end, Body&& body) {
   if (i < end) body(i, static_cast<int>(end - i));
 }
 
-// Elements of a chunk of an elementwise loop: large compared with the cost of handing it to a
-// thread, and a multiple of every vector length.
+// The elements of a chunk of an elementwise loop. A chunk is large compared with the cost of
+// handing it to a thread, and a multiple of every vector length.
 inline constexpr int64_t kElementwiseGrain = 16384;
 
-// ForVectors over [0, n) by all threads.
+// ForVectors over [0, n) on all threads.
 template <typename T, typename Body>
 inline void ParallelVectors(ThreadPool& pool, int64_t n, const Body& body) {
   pool.ParallelFor(n, kElementwiseGrain,
                    [&](int64_t begin, int64_t end) { ForVectors<T>(begin, end, body); });
 }
 
-// The sum of the lanes, pairwise.
+// The sum of the lanes, added pairwise.
 template <typename T>
 inline T SumLanes(Vec<T> v) {
   T lanes[kLanes<T>];
@@ -150,7 +151,7 @@ inline Vec<T> EachLane(Vec<T> v, Function function) {
   return Load<T>(lanes);
 }
 
-// The correctly rounded square root, as std::sqrt.
+// The correctly rounded square root, like std::sqrt.
 inline Vec<float> Sqrt(Vec<float> v) { return reinterpret_cast<Vec<float>>(_mm256_sqrt_ps(v)); }
 inline Vec<double> Sqrt(Vec<double> v) { return reinterpret_cast<Vec<double>>(_mm256_sqrt_pd(v)); }
 
@@ -179,7 +180,7 @@ inline Vec<T> Exp(Vec<T> x) {
     p = p * r + 1.0f / 6;
     p = p * r + 0.5f;
     p = p * (r * r) + r + 1.0f;
-    // 2^n from its exponent bits. A product, unlike a sum of bits, keeps NaN.
+    // 2^n from its exponent bits. A product, unlike an addition of bits, keeps NaN.
     const Bits exponent = reinterpret_cast<Bits>(shifted) - reinterpret_cast<Bits>(magic) + 127;
     return p * reinterpret_cast<Vec<float>>(exponent << 23);
   }
@@ -191,9 +192,9 @@ inline Vec<T> Sigmoid(Vec<T> x) {
   return 1 / (1 + Exp<T>(-x));
 }
 
-// tanh(x). Float: the difference 1 − 2 / (1 + e^2x) loses the digits of a small x, so tanh(x) / x
-// for |x| < 0.6 is a polynomial in x² that interpolates it at Chebyshev nodes (relative error 2e-8,
-// without rounding).
+// tanh(x). For float, the difference 1 − 2 / (1 + e^2x) loses the digits of a small x. So for |x| <
+// 0.6, tanh(x) / x is a polynomial in x² that interpolates it at Chebyshev nodes (relative error
+// 2e-8, without rounding).
 template <typename T>
 inline Vec<T> Tanh(Vec<T> x) {
   if constexpr (std::is_same_v<T, double>) {
@@ -216,9 +217,9 @@ struct Normal {
   Vec<T> cdf, density;
 };
 
-// Float: Φ(−z) = φ(z) · √(2π) · R(z) for z ≥ 0, where R, the Mills ratio, is a polynomial in 1 / (1
-// + 0.4·z) fitted on [0, 14] for the least relative error (3e-7, rounding included). So both tails
-// have the relative precision of the exponential.
+// For float: Φ(−z) = φ(z) · √(2π) · R(z) for z ≥ 0, where R, the Mills ratio, is a polynomial in 1
+// / (1 + 0.4·z). It is fitted on [0, 14] for the least relative error (3e-7, rounding included). So
+// both tails have the relative precision of the exponential.
 template <typename T>
 inline Normal<T> NormalDistribution(Vec<T> x) {
   constexpr T kInverseSqrt2Pi = static_cast<T>(0.39894228040143267794);

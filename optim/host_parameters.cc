@@ -29,7 +29,7 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-// Which tensors are selected, by TensorId.
+// By TensorId: whether the tensor is selected.
 using Selected = std::vector<bool>;
 
 // Selects moments, masters and averages: the state that a parameter's update changes in place.
@@ -68,7 +68,7 @@ class NormApart {
 
   void Run() {
     const std::vector<Node>& before = program_.nodes();
-    std::map<TensorId, size_t> written;  // by gradient: the node that writes it last
+    std::map<TensorId, size_t> written;  // by gradient: the last node that writes it
     std::vector<bool> moves(before.size(), false);
     for (size_t n = 0; n < before.size(); ++n) {
       for (TensorId id : before[n].outputs) {
@@ -119,13 +119,13 @@ class NormApart {
            selected_[program_.Root(id)];
   }
 
-  // The norm of several gradients.
+  // Whether the node is the norm of several gradients.
   static bool IsNorm(const Node& node) {
     return node.phase == graph::Phase::kUpdate && node.inputs.size() > 1 &&
            node.op->name == "global_norm";
   }
 
-  // A node that computes one gradient's part of a norm that is already divided.
+  // Whether the node computes one gradient's part of a norm that is already divided.
   static bool IsSum(const Node& node) {
     return node.phase == graph::Phase::kUpdate && node.op->name == "square_sum";
   }
@@ -153,7 +153,7 @@ class NormApart {
   graph::Builder builder_;
   const Selected& selected_;
   std::map<size_t, std::vector<Summed>> behind_;  // by the node that writes the gradient
-  std::map<TensorId, TensorId> squares_;          // by gradient
+  std::map<TensorId, TensorId> squares_;          // by gradient: its sum of squares
 };
 
 }  // namespace

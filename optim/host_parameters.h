@@ -18,11 +18,11 @@ namespace plimsoll::optim {
 
 struct HostParametersOptions {
   bool weights = false;
-  bool gradients = false;  // those that micro-steps carry
+  bool gradients = false;  // gradients that micro-steps carry
   bool state = false;      // moments, their scales, remainders, masters, averages
-  // The blocks whose parameters, with their gradients and state, may be placed on the host, by the
-  // names of graph::BlockIn. A gradient or state has the name of its parameter in its own, and so
-  // its block. Empty: all parameters, in blocks and outside.
+  // The blocks whose parameters may be placed on the host, together with their gradients and state,
+  // by the names of graph::BlockIn. The name of a gradient or state contains that of its parameter,
+  // and so that of the block. Empty: all parameters, in blocks and outside.
   std::vector<std::string> blocks = {};
   // Weights and gradients with fewer bytes are kept on the device: their copies would cost more
   // time than the memory is worth. State of any size is placed on the host.
@@ -111,8 +111,8 @@ class HostParameters : public graph::Pass {
             .gives = {graph::Fact::kResident},
             .spoils = {graph::Fact::kByLoss, graph::Fact::kScratched}};
   }
-  // Copies to and from such tensors that the program already has are not changed. InternalError if
-  // a node changes only a part of such a tensor.
+  // Copies of such tensors that the program already has are not changed. Throws InternalError if a
+  // node changes only a part of such a tensor.
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -29,7 +29,7 @@ using graph::TensorId;
 struct DeviceCopy {
   TensorId staged = kNoTensor;         // the copy while it is fetched
   TensorId current = kNoTensor;        // what nodes read: the fetched copy, or a newer value
-  std::map<TensorId, TensorId> views;  // views of `current`, by the view of the tensor on the host
+  std::map<TensorId, TensorId> views;  // by view of the tensor on the host: the view of `current`
 };
 
 // A copy that is being written back to the host.
@@ -241,7 +241,7 @@ class Transfers {
   // update has written.
   Phase PhaseFor(Phase phase) const {
     const Phase here = nodes_[now_].phase;
-    if (here == Phase::kForward) return here;  // the forward pass updates nothing
+    if (here == Phase::kForward) return here;  // in the forward pass nothing is updated
     if (phase == Phase::kUpdate) return phase;
     return here == Phase::kUpdate ? Phase::kBackward : here;
   }
@@ -333,8 +333,8 @@ class Transfers {
   std::vector<size_t> view_nodes_;  // by original tensor: the node that makes the view
   size_t now_ = 0;                  // the index of the current original node
   size_t fetched_ = 0, begun_ = 0;  // numbers of groups
-  int64_t fetching_bytes_ = 0;      // bytes of groups that are fetched and have not begun
-  // Residencies by the node after which they end.
+  int64_t fetching_bytes_ = 0;      // bytes of groups that are being fetched and have not begun
+  // By node: the residencies that end after it.
   std::map<size_t, std::vector<const Residency*>> ends_;
   std::map<TensorId, std::deque<const Residency*>>
       remaining_;  // by tensor: its residencies that have not ended

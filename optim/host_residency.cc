@@ -144,7 +144,8 @@ class Regions {
   // Finds the regions of the update at the end. A node that belongs to no parameter is a separate
   // region.
   void FindGroups(const Accesses& accesses) {
-    std::vector<int64_t> bytes(static_cast<size_t>(units_.count()), 0);  // on the host
+    std::vector<int64_t> bytes(static_cast<size_t>(units_.count()), 0);  // by unit: bytes on the
+                                                                         // host
     for (const auto& [tensor, of_tensor] : accesses) {
       std::set<int> counted;
       for (const Access& access : of_tensor) {
@@ -187,7 +188,7 @@ class Regions {
   const graph::Blocks blocks_;
   const size_t update_begin_;
   std::vector<Region> regions_;
-  std::vector<size_t> of_nodes_;  // indices into regions_
+  std::vector<size_t> of_nodes_;  // by node: index into regions_
 };
 
 // The residencies of one tensor.

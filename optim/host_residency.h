@@ -10,9 +10,9 @@
 
 namespace plimsoll::optim {
 
-// The nodes during which a tensor has a copy on the device, by their numbers.
+// A range of nodes (indices) during which a tensor has a copy on the device.
 struct Residency {
-  graph::TensorId tensor = graph::kNoTensor;  // on the host: a tensor, or a slice of one
+  graph::TensorId tensor = graph::kNoTensor;  // the tensor on the host, or a slice of one
   size_t first = 0, last = 0;
   size_t user = 0;       // the first node that needs the copy; it may come after `first`
   bool loads = true;     // false: the first node overwrites the tensor, which is not fetched
@@ -21,12 +21,12 @@ struct Residency {
 
 // Residencies that begin at the same node, whose tensors are fetched together.
 struct FetchGroup {
-  size_t first = 0;       // the node at which they begin
+  size_t first = 0;       // the node at which the residencies begin
   size_t earliest = 0;    // no copy starts before this node
-  bool in_block = false;  // whether a node of a block needs them
-  bool at_end = false;    // whether they are of the update at the end of a step
-  int64_t bytes = 0;      // of all of them
-  int64_t to_load = 0;    // of those that are fetched
+  bool in_block = false;  // whether a node of a block needs the tensors
+  bool at_end = false;    // whether they belong to the update at the end of a step
+  int64_t bytes = 0;      // bytes of all tensors
+  int64_t to_load = 0;    // bytes of the tensors that are fetched
   std::vector<Residency> residencies;
 };
 

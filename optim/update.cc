@@ -37,7 +37,7 @@ bool IsOfAnyObjective(std::string_view name, std::string_view tensor) {
   return name == tensor || name.ends_with("." + std::string(tensor));
 }
 
-// The tensors that are owned in this way, by the owner's name.
+// By the owner's name: the tensors that are owned in this way.
 std::map<std::string, Value> OwnedBy(const graph::Program& program, OwnedAs as) {
   std::map<std::string, Value> owned;
   for (const TensorId id : graph::TensorIds(program)) {
@@ -62,8 +62,8 @@ bool HasAverage(const graph::Merge& merge) {
 
 // The factors that gradients are multiplied by, and whether the step is applied.
 struct Gate {
-  Value unscale = kNoTensor;  // undoes the loss scale
-  Value factor = kNoTensor;   // for all gradients: clipping times unscale
+  Value unscale = kNoTensor;  // the factor that undoes the loss scale
+  Value factor = kNoTensor;   // the factor of all gradients: clipping times `unscale`
   Value apply = kNoTensor;
 };
 
@@ -257,7 +257,7 @@ void EmitUpdateOf(Builder& g, Value parameter, Value gradient, Value count,
   }
 }
 
-// Emits the average of a value, which its remainder or master extends to float32.
+// Emits the average of a value. A remainder or master, if present, extends the value to float32.
 void EmitAverageOf(Builder& g, Value value, Value count, Value apply,
                    const UpdateOptions& options) {
   const graph::Tensor tensor = g.program().tensor(value);

@@ -60,23 +60,23 @@ struct UpdateOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double momentum = 0.9;  // SGD, where 0 keeps no buffer; Muon
+  double momentum = 0.9;  // of SGD, where 0 keeps no buffer, and of Muon
   bool nesterov = false;
   MuonOptions muon = {};
-  // For parameters of rank 2 and more that match no group. A parameter has the weight decay of the
-  // first group that it matches.
+  // Weight decay of parameters of rank 2 and more that match no group. A parameter has the weight
+  // decay of the first group that it matches.
   double weight_decay = 0.1;
   std::vector<DecayGroup> groups = {};
   // Factors of the learning rate, by parameter; 1 for parameters that are not in the map.
   std::map<std::string, double> lr_factors = {};
-  double clip_grad_norm = 1.0;  // largest L2 norm; 0 doesn't clip
-  // Whose norm is clipped: that of all gradients of the step; that of each parameter's gradient; or
-  // that of all gradients of the last applied update, which clips without waiting for all
+  double clip_grad_norm = 1.0;  // the largest L2 norm; 0: no clipping
+  // The gradients whose norm is clipped: all gradients of the step; each parameter's gradient; or
+  // all gradients of the last applied update, whose norm is known without waiting for all
   // gradients.
   enum class ClipBy { kStep, kParameter, kLastStep };
   ClipBy clip_by = ClipBy::kStep;
-  // Every 16-bit parameter has state that extends it to float32. Without it a bf16 parameter is
-  // rounded stochastically. An f16 parameter needs it.
+  // Whether every 16-bit parameter has state that extends it to float32. Without such state a bf16
+  // parameter is rounded stochastically. An f16 parameter needs it.
   bool master_weights = true;
   StateDType state_dtype = StateDType::kFloat32;
   // The objective that is updated. Its name is part of the names of all tensors below that belong
@@ -84,9 +84,10 @@ struct UpdateOptions {
   std::string objective = "";
   // The input slot i32[2] that stochastic rounding draws from.
   std::string rng = "rng";
-  // The gradients are multiplied by the carried "loss_scale".
+  // If set, the gradients have been multiplied by the carried "loss_scale".
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
-  // Steps whose loss or gradients are not finite, or whose loss is above a limit, are skipped.
+  // Whether steps are skipped whose loss or gradients are not finite, or whose loss is above a
+  // limit.
   bool skips = false;
   // The numbers of micro-steps of a step and of data ranks, over which states are averaged
   // (graph::Merge).
@@ -97,7 +98,7 @@ struct UpdateOptions {
   // Averages of the weights over the applied updates.
   std::optional<ops::WeightAverageOptions> average = std::nullopt;
 
-  // "lr" of the objective.
+  // The name of the objective's tensor, such as "lr".
   std::string Named(std::string_view tensor) const { return graph::OfObjective(objective, tensor); }
 };
 
@@ -106,12 +107,12 @@ const ops::Encoding& EncodingOf(graph::OwnedAs moment);
 
 // The name of an objective's counter of the updates that are in its averages.
 inline constexpr std::string_view kAverageCount = "ema_count";
-// Whether it is the name of such a counter, of any objective.
+// Whether this is the name of such a counter, of any objective.
 bool CountsAverages(std::string_view name);
 
-// Whether it is the name of state that begins at zero and that some options of an update add:
-// "skipped", "last_grad_norm", of any objective. A resumed run may have it where the snapshot has
-// not, and the reverse.
+// Whether this is the name of state that begins at zero and that some options of an update add:
+// "skipped", "last_grad_norm", of any objective. A resumed run may have such state even if the
+// snapshot has not, and vice versa.
 bool BeginsAtZero(std::string_view name);
 
 // A parameter's type in the program says how it is stored. If the update is applied, each state

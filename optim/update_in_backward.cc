@@ -59,7 +59,7 @@ class Mover {
 
   void Apply() {
     std::vector<Node> old = std::exchange(program_.mutable_nodes(), {});
-    std::map<size_t, std::vector<size_t>> moved;  // moved nodes, by slot
+    std::map<size_t, std::vector<size_t>> moved;  // by slot: moved nodes
     for (const auto& [at, slot] : slots_) {
       if (moves_.contains(at)) moved[slot].push_back(at);
     }
@@ -120,7 +120,8 @@ class Mover {
   size_t SlotOf(size_t at) {
     if (const auto known = slots_.find(at); known != slots_.end()) return known->second;
     const graph::OpDef& op = *program_.nodes()[at].op;
-    // All ranks start collectives in one order.
+    // A collective must not move before other collectives, because all ranks start them in one
+    // order.
     size_t slot = ops::IsCollective(op) ? end_ : earliest_;
     for (size_t before : dependencies_[at]) {
       slot = std::max(slot, before < end_ ? before + 1 : SlotOf(before));
@@ -184,7 +185,7 @@ class Mover {
   std::map<size_t, size_t> slots_;
   std::set<size_t> moves_;
   std::set<TensorId> gradients_;
-  std::map<TensorId, Value> squares_;  // by gradient
+  std::map<TensorId, Value> squares_;  // by gradient: its sum of squares
 };
 
 }  // namespace

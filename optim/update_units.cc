@@ -93,7 +93,7 @@ class Joiner {
   Program& program_;
   const UpdateUnits units_;
   const size_t begin_;
-  std::vector<std::vector<size_t>> members_;  // nodes by unit
+  std::vector<std::vector<size_t>> members_;  // by unit: its nodes
   graph::Dependencies dependencies_;
   std::vector<bool> taken_;
   std::vector<size_t> order_;

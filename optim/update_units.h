@@ -1,4 +1,4 @@
-// The nodes of the update by parameter.
+// Groups the nodes of the update by parameter.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ class UpdateUnits {
   int count_ = 0;
 };
 
-// In the update at the end of a step, moves the nodes of each unit directly after its first one,
-// with the nodes that they depend on. Without it, averages come after the updates of all
+// Moves the nodes of each unit directly after its first node, with the nodes that they depend on,
+// in the update at the end of a step. Without this pass, averages come after the updates of all
 // parameters.
 void JoinUnits(graph::Program& program);
 

@@ -73,8 +73,8 @@ class Cutter {
   }
 
  private:
-  // Those that some stages have, to be known where updates are decided, and in an evaluation
-  // results of single samples.
+  // Finds the metrics that only some stages compute but that all stages need: those read where
+  // updates are decided and, in an evaluation, the results of single samples.
   void FindMetrics(bool evaluates) {
     for (const TensorId id : graph::TensorIds(program_)) {
       const Tensor& tensor = program_.tensor(id);
@@ -83,7 +83,7 @@ class Cutter {
     }
   }
 
-  // What the first and the last stage do to the gradients of tables that both have.
+  // Finds what the first and the last stage change for the gradients of tables that both have.
   void FindTables() {
     if (!map_.IsEnd(stage_)) return;
     for (const TensorId gradient : map_.OfEnds(Role::kGradient)) {
@@ -92,7 +92,8 @@ class Cutter {
     }
   }
 
-  // Where the whole program begins the sum with the other stage's part, this stage begins its own.
+  // Finds the node of this stage that adds its part to a sum which the other stage has begun in the
+  // complete program. Here that node begins a sum of its own.
   void FindBegin(TensorId gradient) {
     const auto has = [&](const std::vector<TensorId>& ids) {
       return std::ranges::find(ids, gradient) != ids.end();
@@ -101,7 +102,7 @@ class Cutter {
     for (size_t n = 0; n < program_.nodes().size(); ++n) {
       const Node& node = program_.nodes()[n];
       if (node.phase == Phase::kUpdate || !has(node.outputs)) continue;
-      if (!begun && has(node.inputs)) return;  // it continues what micro-steps carry
+      if (!begun && has(node.inputs)) return;  // the node continues the sum that micro-steps carry
       begun = true;
       if (map_.Of(n) != stage_) continue;
       if (has(node.inputs)) begins_[n] = gradient;
@@ -109,7 +110,8 @@ class Cutter {
     }
   }
 
-  // Whether data ranks divide the update: each stage sums the part that its rank updates.
+  // Whether data ranks divide the update of the table. If so, each stage sums only the part that
+  // its rank updates.
   bool FindOwnPart(TensorId gradient) {
     for (size_t n = 0; n < program_.nodes().size(); ++n) {
       const Node& node = program_.nodes()[n];
@@ -121,7 +123,7 @@ class Cutter {
     return false;
   }
 
-  // Lets the node begin the sum to which it would add.
+  // Lets the node begin a sum instead of adding to one.
   void BeginPart(Node& node, TensorId gradient) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != gradient) continue;
@@ -159,7 +161,7 @@ class Cutter {
     summed_[gradient] = all;
   }
 
-  // Zeros of the other stages change no sum.
+  // Sums metrics over the stages. Stages that do not compute a metric contribute zeros.
   void SumMetrics() {
     g_.set_scope("");
     g_.set_phase(Phase::kBackward);
@@ -178,7 +180,7 @@ class Cutter {
     }
     for (const TensorId metric : metrics_) {
       const TensorId all = g_.Like(metric, NameOf(metric) + ".all", metric);
-      program_.mutable_tensor(all).persistent = true;  // a result: the host reads the sum
+      program_.mutable_tensor(all).persistent = true;  // the sum is a result that the host reads
       g_.EmitInto({all}, "all_reduce_done", {metric});
       summed_[metric] = all;
     }
@@ -193,17 +195,19 @@ class Cutter {
     return attributes;
   }
 
-  // Each stage's gradients have their places among those that it sends.
+  // Replaces a norm of all gradients. Each stage's square sums are gathered; a gradient is found
+  // there by its stage and its number within that stage.
   void JoinNorm(const Node& norm) {
-    std::map<int64_t, int64_t> counts;                // by stage
-    std::vector<std::pair<int64_t, int64_t>> places;  // of each input: stage, number there
+    std::map<int64_t, int64_t> counts;                // by stage: its number of gradients so far
+    std::vector<std::pair<int64_t, int64_t>> places;  // by input: its stage, and its number within
+                                                      // the stage
     for (const TensorId id : norm.inputs) {
       const int64_t stage = map_.Counting(id);
       places.emplace_back(stage, stage < 0 ? 0 : counts[stage]++);
     }
     const int64_t most = std::ranges::max(counts | std::views::values);
     g_.set_context_of(norm);
-    std::map<size_t, TensorId> own;  // square sums, by input
+    std::map<size_t, TensorId> own;  // by input: the square sum of this stage's gradient
     std::vector<TensorId> sent;
     for (size_t i = 0; i < norm.inputs.size(); ++i) {
       const int64_t stage = places[i].first;
@@ -249,17 +253,17 @@ class Cutter {
   }
 
   Program& program_;
-  const StageMap map_;  // of the program as it was
+  const StageMap map_;  // of the original program
   const int64_t stage_;
   graph::Builder g_;
   std::vector<Node> nodes_;
   std::vector<TensorId> metrics_;
-  // For tables that both the first and the last stage have. `begins_`: by node, the gradient whose
-  // sum this stage begins at that node. `own_parts_`: by node, this rank's part of a gradient,
-  // which that node makes.
+  // Members for tables that both the first and the last stage have. `begins_`: by node, the
+  // gradient whose sum this stage begins at that node. `own_parts_`: by node, this rank's part of a
+  // gradient, which that node makes.
   std::map<size_t, TensorId> begins_, own_parts_;
-  std::vector<TensorId> whole_tables_;   // such tables' gradients of which ranks have no own part
-  std::map<TensorId, TensorId> summed_;  // by metric or gradient: the sum over stages
+  std::vector<TensorId> whole_tables_;   // gradients of such tables that are not sharded
+  std::map<TensorId, TensorId> summed_;  // by metric or gradient: its sum over stages
 };
 
 }  // namespace

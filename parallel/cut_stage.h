@@ -42,20 +42,21 @@
 namespace plimsoll::parallel {
 
 // The tensors that a stage receives and sends: an activation and its gradient, at both ends.
-inline constexpr std::string_view kStageIn = "stage.in";             // from the stage before
-inline constexpr std::string_view kStageOut = "stage.out";           // to the next one
-inline constexpr std::string_view kStageInGrad = "stage.in.grad";    // to the stage before
-inline constexpr std::string_view kStageOutGrad = "stage.out.grad";  // from the next one
+inline constexpr std::string_view kStageIn = "stage.in";             // received from the previous
+                                                                     // stage
+inline constexpr std::string_view kStageOut = "stage.out";           // sent to the next stage
+inline constexpr std::string_view kStageInGrad = "stage.in.grad";    // sent to the previous stage
+inline constexpr std::string_view kStageOutGrad = "stage.out.grad";  // received from the next stage
 
 inline constexpr std::string_view kStageTensors[] = {kStageIn, kStageOut, kStageInGrad,
                                                      kStageOutGrad};
 
 struct CutStageOptions {
-  std::vector<int64_t> blocks;  // the number of blocks of each stage
-  int64_t stage = 0;            // the stage that this rank keeps
+  std::vector<int64_t> blocks;  // by stage: its number of blocks
+  int64_t stage = 0;            // the stage of this rank
 };
 
-// UserError if the model cannot be cut at these blocks (parallel/stage_map.h).
+// Throws UserError if the model cannot be cut at these blocks (parallel/stage_map.h).
 class CutStage : public graph::Pass {
  public:
   explicit CutStage(CutStageOptions options) : options_(std::move(options)) {}

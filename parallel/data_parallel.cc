@@ -47,7 +47,7 @@ class Reducer {
         trains_(update_ < nodes_.size()) {
     builder_.set_made_by("data_parallel");
     FillBuckets(options);
-    if (!trains_ && HasGradients()) return;  // metrics are not complete
+    if (!trains_ && HasGradients()) return;  // metrics are complete only in another program
     FindMerged();
   }
 
@@ -55,7 +55,7 @@ class Reducer {
     if (buckets_.empty() && carried_.empty() && firsts_.empty())
       return {false, "nothing to sum among ranks"};
     program_.mutable_nodes().clear();
-    size_t started = 0, finished = 0;  // buckets
+    size_t started = 0, finished = 0;  // numbers of buckets
     for (size_t n = 0; n <= nodes_.size(); ++n) {
       if (n == update_) {
         if (at_update_) builder_.set_phase(Phase::kUpdate);
@@ -85,7 +85,7 @@ class Reducer {
   }
 
  private:
-  // Metrics come before states.
+  // Finds the metrics and pending states to be summed, metrics first.
   void FindMerged() {
     std::vector<Summand> states;
     for (const TensorId id : graph::TensorIds(program_)) {
@@ -121,7 +121,7 @@ class Reducer {
   // All gradients that are complete in this program, unordered.
   std::vector<Summand> FindGradients() {
     std::vector<Summand> found;
-    std::set<TensorId> others;  // without sums of their own: scattered, or carried in parts
+    std::set<TensorId> others;  // gradients that are scattered or carried in parts
     for (const Node& node : nodes_) {
       if (TakesPart(node)) {
         const TensorId whole = node.inputs[0], part = node.outputs[0];
@@ -143,12 +143,13 @@ class Reducer {
   void FillBuckets(const DataParallelOptions& options) {
     std::vector<Summand> gradients = FindGradients();
     for (const Summand& summand : gradients) bytes_ += program_.tensor(summand.tensor).bytes();
-    // Those on the host leave one by one, each to its place there.
+    // Gradients on the host are evicted one by one, so they are not packed.
     const int64_t small_bytes = gradients_on_host_ ? 0 : options.small_bytes;
     buckets_ = BucketsOf(program_, std::move(gradients), options.bucket_bytes, small_bytes);
   }
 
-  // Keeps a node of the program. A node that reads a part waits until the part is summed.
+  // Keeps a node of the program. If the node reads a part of a gradient, it is emitted only after
+  // the part is summed.
   void Keep(Node node) {
     builder_.set_phase(node.phase);
     if (TakesPart(node)) return;
@@ -160,7 +161,8 @@ class Reducer {
     program_.mutable_nodes().push_back(std::move(node));
   }
 
-  // The end of a sum along another axis reads what its start has made, of what is summed here.
+  // Makes the node read sums instead of the tensors that were summed. The first input of the end of
+  // another axis's sum is what its start writes, and stays.
   void ReadSums(Node& node) const {
     const size_t made = ops::IsCollectiveDone(*node.op) ? 1 : 0;
     for (size_t i = made; i < node.inputs.size(); ++i) {
@@ -233,7 +235,7 @@ class Reducer {
     }
   }
 
-  // What need not wait for the update.
+  // Ends the sums of a bucket that can end before the update.
   void FinishEarly(const Bucket& bucket) {
     FinishScattered(bucket);
     FinishReduced(bucket, /*early=*/true);
@@ -246,7 +248,8 @@ class Reducer {
     }
   }
 
-  // Nothing here reads a metric, but the program must not end before its sum has arrived.
+  // Ends the sum of a metric that no node reads, because the program must not end before the sum
+  // has arrived.
   void FinishCarried(const Summand& carried) {
     const TensorId reduced = AddReduced(carried);
     program_.mutable_tensor(reduced).persistent = true;
@@ -282,14 +285,15 @@ class Reducer {
   const int64_t ranks_;
   const bool gradients_on_host_;
   const bool at_update_;
-  const size_t update_;  // its first node, or the number of nodes
+  const size_t update_;  // the index of the first node of the update, or the number of nodes
   const bool trains_;
-  std::vector<Summand> carried_, firsts_;  // empty when they are not complete
+  std::vector<Summand> carried_, firsts_;  // empty in programs that do not complete them
   std::vector<Bucket> buckets_;
   int64_t bytes_ = 0;
-  std::set<TensorId> parts_;              // own parts of gradients
-  std::map<TensorId, TensorId> reduced_;  // by what nodes read: what they are to read instead
-  std::vector<Node> waiting_;             // until their parts are summed
+  std::set<TensorId> parts_;              // this rank's parts of gradients
+  std::map<TensorId, TensorId> reduced_;  // by tensor: the sum that nodes read instead
+  std::vector<Node> waiting_;             // nodes that wait until the parts that they read are
+                                          // summed
 };
 
 }  // namespace

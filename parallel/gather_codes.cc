@@ -29,15 +29,15 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// The carried tensor of the largest magnitudes.
+// The name of the carried tensor of largest magnitudes.
 constexpr std::string_view kMagnitudes = "fp8_weights";
 
 // A gathered weight.
 struct GatheredWeight {
   TensorId part = kNoTensor, gathered = kNoTensor, whole = kNoTensor;
-  std::vector<const Node*> quantized = {};  // the nodes that make codes of the whole
-  std::set<TensorId> largest = {};          // largest magnitudes of the whole
-  bool codes_alone = true;                  // nothing else reads it
+  std::vector<const Node*> quantized = {};  // nodes that make codes of the unsharded weight
+  std::set<TensorId> largest = {};          // largest magnitudes of the unsharded weight
+  bool codes_alone = true;                  // whether only nodes that make codes read the weight
 };
 
 class CodesGatherer {
@@ -66,7 +66,7 @@ class CodesGatherer {
  private:
   // Weights in the order of their gathers, which is the same in all micro-steps.
   void Find(const std::vector<Node>& nodes) {
-    std::map<TensorId, size_t> by_gathered;  // indices into weights_
+    std::map<TensorId, size_t> by_gathered;  // by gathered tensor: index into weights_
     for (const Node& node : nodes) {
       const bool done = node.op->name == "all_gather_done";
       for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -93,7 +93,7 @@ class CodesGatherer {
     }
   }
 
-  // Whether a reader of the whole needs no more than the part or the codes.
+  // Whether this reader of the unsharded weight could use the rank's part or the codes instead.
   static bool Note(const Node& node, GatheredWeight& weight) {
     if (node.op->name == "largest_magnitude") {
       weight.largest.insert(node.outputs[0]);
@@ -112,7 +112,8 @@ class CodesGatherer {
     return true;
   }
 
-  // The largest magnitudes of all weights, in their order, found or carried, and a view of each.
+  // Finds the largest magnitudes of all weights, or takes the carried ones, and adds a view of
+  // each. The magnitudes are in the order of the weights.
   void FindMagnitudes() {
     const auto count = static_cast<int64_t>(weights_.size());
     const std::string name = graph::OfObjective(options_.objective, kMagnitudes);
@@ -142,14 +143,14 @@ class CodesGatherer {
     return program_.tensor(weight.part).name;
   }
 
-  // What is gathered becomes codes. Returns its bytes.
+  // Changes the type of the gathered tensor to that of codes. Returns its bytes.
   int64_t Retype(const GatheredWeight& weight) {
     const Node& first = *weight.quantized.front();
     const DType dtype = *graph::ParseDType(first.attributes.GetWord("dtype"));
     for (const TensorId id : {weight.gathered, weight.whole}) {
       program_.mutable_tensor(id).type.dtype = dtype;
     }
-    TensorId scale = kNoTensor;  // one for all
+    TensorId scale = kNoTensor;  // one scale for all nodes that make codes
     for (const Node* node : weight.quantized) {
       if (node->outputs[ops::quantize::kCodes] != kNoTensor) {
         instead_[node->outputs[ops::quantize::kCodes]] = weight.whole;
@@ -177,14 +178,15 @@ class CodesGatherer {
       if (node.op->name == "count_codes") {
         CountOwn(node, weight);
       } else {
-        node.inputs[1] = codes_.at(weight.gathered);  // the end of the gather
+        node.inputs[1] = codes_.at(weight.gathered);  // the end of the gather reads the rank's own
+                                                      // codes
       }
     }
     for (TensorId& id : node.inputs) id = graph::Substitute(instead_, id);
     program_.mutable_nodes().push_back(std::move(node));
   }
 
-  // Of the rank's own part, before its gather starts.
+  // Makes codes of the rank's own part, before the part's gather starts.
   TensorId MakeCodes(const Node& start, size_t index) {
     const GatheredWeight& weight = weights_[index];
     graph::Tensor codes;
@@ -206,7 +208,8 @@ class CodesGatherer {
     g_.EmitInto({transposed}, "transpose_codes", {weight.whole});
   }
 
-  // Ranks count the whole, and their counts are summed: each now counts its part, as often.
+  // Ranks counted the unsharded weight, and their counts are summed. Now each rank counts its part
+  // only, with a weight larger by the number of ranks, so that the sum stays the same.
   void CountOwn(Node& node, const GatheredWeight& weight) const {
     const int64_t ranks = program_.tensor(weight.whole).type.shape.elements() /
                           program_.tensor(weight.part).type.shape.elements();
@@ -217,13 +220,13 @@ class CodesGatherer {
   Program& program_;
   const GatherCodes::Options& options_;
   graph::Builder g_;
-  std::set<TensorId> read_;               // what any node reads
-  std::vector<GatheredWeight> weights_;   // whose codes are gathered
-  std::vector<TensorId> magnitudes_;      // of the whole weights, parallel to weights_
-  std::vector<TensorId> scales_;          // of their codes, parallel to weights_
-  std::map<TensorId, size_t> by_tensor_;  // by gathered and whole: indices into weights_
-  std::map<TensorId, TensorId> codes_;    // by gathered: the rank's own codes
-  std::map<TensorId, TensorId> instead_;  // what to read instead
+  std::set<TensorId> read_;               // tensors that any node reads
+  std::vector<GatheredWeight> weights_;   // weights that are gathered as codes
+  std::vector<TensorId> magnitudes_;      // by weight: its largest magnitude
+  std::vector<TensorId> scales_;          // by weight: the scale of its codes
+  std::map<TensorId, size_t> by_tensor_;  // by gathered or unsharded tensor: index into weights_
+  std::map<TensorId, TensorId> codes_;    // by gathered tensor: the rank's own codes
+  std::map<TensorId, TensorId> instead_;  // by tensor: its substitute
 };
 
 }  // namespace

@@ -24,7 +24,7 @@ Value EmitGradient(graph::Builder& g, std::string_view op, std::vector<Value> in
   return y;
 }
 
-// Packs gradients of fewer bytes, where several are of one type.
+// Packs gradients with fewer than `small_bytes`, if the bucket has several of one type.
 void PackSmall(const Program& program, Bucket& bucket, int64_t small_bytes) {
   std::map<graph::DType, std::vector<TensorId>> small;
   for (const Summand& summand : bucket.reduced) {
@@ -46,7 +46,7 @@ std::vector<Bucket> BucketsOf(const Program& program, std::vector<Summand> gradi
                               int64_t bucket_bytes, int64_t small_bytes) {
   std::ranges::stable_sort(gradients, {}, &Summand::written);
   std::vector<Bucket> buckets;
-  int64_t bytes = bucket_bytes;  // of the last bucket
+  int64_t bytes = bucket_bytes;  // bytes of the last bucket
   for (Summand& summand : gradients) {
     if (bytes >= bucket_bytes) {
       buckets.emplace_back();

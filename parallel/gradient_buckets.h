@@ -40,7 +40,7 @@ struct Packed {
 // Gradients whose transfers start together: one transfer for each gradient in `scattered` or
 // `reduced`, and one for each set of small gradients.
 struct Bucket {
-  size_t behind = 0;  // the node after which the transfers start
+  size_t behind = 0;  // the index of the node after which the transfers start
   std::vector<Summand> scattered, reduced;
   std::vector<Packed> packed;
 };
@@ -54,7 +54,7 @@ std::vector<Bucket> BucketsOf(const graph::Program& program, std::vector<Summand
 // Emits the start of the sum of packed gradients, and returns the tensor that is being summed.
 graph::Value StartPackedSum(graph::Builder& g, const std::vector<graph::TensorId>& gradients);
 
-// Emits the end of that sum, and returns the sum of each gradient.
+// Emits the end of that sum, and returns the slice of each gradient.
 std::vector<graph::Value> FinishPackedSum(graph::Builder& g, graph::Value sum,
                                           const std::vector<graph::TensorId>& gradients);
 

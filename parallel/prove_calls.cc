@@ -19,8 +19,8 @@ std::string In(const CallList& list) {
   return list.program.empty() ? "between programs" : fmt::format("in program '{}'", list.program);
 }
 
-// Whether ranks `a` and `b` of one program make calls that belong together: the peers of transfers
-// are equally far.
+// Whether rank `a` of a program makes the same call as rank `b`. The peers of two transfers may
+// differ, but must be at the same distance from their ranks.
 bool Alike(const RankCall& a, int64_t rank_a, const RankCall& b, int64_t rank_b) {
   const bool of_transfers = a.transfer() || a.kind == Kind::kTransferDone;
   if (!of_transfers) return a == b;
@@ -33,7 +33,7 @@ std::string CallAt(const CallList& list, size_t call) {
   return call < list.calls.size() ? Text(list.calls[call]) : "no more calls";
 }
 
-// The first difference between the calls of two ranks of one program; empty: they are equal.
+// The first difference between the calls of two ranks of one program; empty if they are equal.
 std::string FirstDifference(const RankCalls& first, int64_t first_rank, const RankCalls& other,
                             int64_t rank) {
   const size_t runs = std::min(first.order.size(), other.order.size());
@@ -66,10 +66,10 @@ std::string FirstDifference(const RankCalls& first, int64_t first_rank, const Ra
                      first_rank, first.order.size());
 }
 
-// Runs the calls of all ranks, each as far as it gets.
+// Replays the calls of all ranks until none can continue.
 class Replay {
  public:
-  // `most_times`: the runs of a list that are replayed of consecutive ones.
+  // `most_times`: how many of a list's consecutive runs are replayed.
   Replay(const Mesh& mesh, std::span<const RankCalls> ranks, int64_t most_times)
       : mesh_(mesh), most_times_(most_times) {
     for (const RankCalls& calls : ranks) {
@@ -99,10 +99,10 @@ class Replay {
   };
   struct Stream {
     std::string name;
-    std::deque<Place> queue;  // started, and not yet met
+    std::deque<Place> queue;  // calls that have started and have not yet met their peers
     int64_t started = 0, met = 0;
   };
-  // A call has ended when its stream has met more than its number.
+  // A started call. It has ended when the calls met in its stream exceed its number.
   struct Started {
     size_t stream = 0;
     int64_t number = 0;
@@ -112,13 +112,14 @@ class Replay {
     explicit Rank(const RankCalls& calls) : calls(calls) {}
 
     const RankCalls& calls;
-    size_t run = 0;     // index into calls.order
-    int64_t times = 0;  // runs of it that have ended
-    size_t call = 0;    // the next one of its list
+    size_t run = 0;     // the current run: an index into calls.order
+    int64_t times = 0;  // how often the current list has ended in this run
+    size_t call = 0;    // the next call of the current list
     std::vector<Stream> streams = {};
-    std::vector<Started> open = {};  // whose done is to come
+    std::vector<Started> open = {};  // calls whose done is still to come
     std::optional<Started> awaits = {};
-    std::vector<std::vector<bool>> counted = {};  // by list and call
+    std::vector<std::vector<bool>> counted = {};  // by list and call: whether the proof has counted
+                                                  // the call
 
     const CallList& list(Place place) const { return *calls.lists[place.list]; }
     const RankCall& at(Place place) const { return list(place).calls[place.call]; }
@@ -130,7 +131,7 @@ class Replay {
       if (found == streams.end()) streams.push_back({.name = name, .queue = {}});
       return static_cast<size_t>(std::ranges::find(streams, name, &Stream::name) - streams.begin());
     }
-    // The call that is first in its stream; nothing when none is.
+    // The first call that waits in this rank's stream; nothing if no call waits.
     std::optional<Place> Head(const std::string& stream) const {
       const auto found = std::ranges::find(streams, stream, &Stream::name);
       if (found == streams.end() || found->queue.empty()) return std::nullopt;
@@ -203,7 +204,8 @@ class Replay {
     rank.open.erase(open);
   }
 
-  // Collectives end in their program, which the executor runs as one.
+  // Reports calls that are still open at the end of a list. Only transfers may stay open, because
+  // the executor runs a program with its collectives as one.
   void EndList(size_t number) {
     const Rank& rank = ranks_[number];
     const bool last = rank.run + 1 == rank.calls.order.size();
@@ -214,7 +216,7 @@ class Replay {
     }
   }
 
-  // What the call, or the done of one, belongs to among those that are open.
+  // The open call that is the same as `call`, or that `call` is the done of.
   static std::vector<Started>::iterator FindOpen(Rank& rank, const RankCall& call) {
     const bool transfer = call.transfer() || call.kind == Kind::kTransferDone;
     return std::ranges::find_if(rank.open, [&](const Started& started) {
@@ -232,7 +234,8 @@ class Replay {
     }
   }
 
-  // Ends the collective when it is next for all ranks of the group. Returns whether it has ended.
+  // Ends the collective if it is next in the stream of every rank of the group. Returns whether it
+  // has ended.
   bool MeetGroup(size_t rank, Place place) {
     const RankCall& call = ranks_[rank].at(place);
     const std::vector<int64_t> group = mesh_.GroupOf(static_cast<int64_t>(rank), call.stream);
@@ -253,7 +256,8 @@ class Replay {
     return true;
   }
 
-  // The same of a send and its receive.
+  // Ends a send and its receive if each is next in its rank's stream. Returns whether they have
+  // ended.
   bool MeetPeer(size_t rank, Place place) {
     const RankCall& call = ranks_[rank].at(place);
     if (call.peer < 0 || call.peer >= mesh_.size() || call.peer == static_cast<int64_t>(rank)) {
@@ -278,7 +282,7 @@ class Replay {
     return true;
   }
 
-  // Ends the first call in that stream of `member`. The rank `now` continues by itself.
+  // Ends the first call in that stream of rank `member`. `now` is the rank that is being replayed.
   void End(int64_t member, size_t now, const std::string& stream) {
     ranks_[member].Meet(stream);
     if (static_cast<size_t>(member) != now) ready_.push_back(static_cast<size_t>(member));
@@ -293,7 +297,7 @@ class Replay {
     if (call.collective()) programs_.insert(ranks_[rank].list(place).program);
   }
 
-  // The first call in the stream that keeps a rank from going on, or that nobody meets.
+  // The first call that blocks the rank, or that no other rank meets.
   std::optional<Place> WaitsAt(const Rank& rank) const {
     if (rank.awaits) return rank.streams[rank.awaits->stream].queue.front();
     for (const Stream& stream : rank.streams) {
@@ -302,7 +306,7 @@ class Replay {
     return std::nullopt;
   }
 
-  // The rank that the call waits for.
+  // The rank for which the call waits.
   size_t Missing(size_t rank, const RankCall& call) const {
     if (call.transfer()) return static_cast<size_t>(call.peer);
     const std::vector<int64_t> group = mesh_.GroupOf(static_cast<int64_t>(rank), call.stream);
@@ -310,7 +314,8 @@ class Replay {
         group, [&](int64_t member) { return !ranks_[member].Head(call.stream); }));
   }
 
-  // The ranks that wait for each other, from the first on; empty when all have ended.
+  // Describes the ranks that wait for each other, beginning with the first; empty if all calls have
+  // ended.
   std::string Unfinished() const {
     size_t rank = 0;
     while (rank < ranks_.size() && !WaitsAt(ranks_[rank])) ++rank;
@@ -348,8 +353,8 @@ CallProof ProveCalls(const Mesh& mesh, std::span<const RankCalls> ranks, std::st
       if (!problem.empty()) return {.problem = problem};
     }
   }
-  // Ranks of one program are at the same run after each of them: a third one finds what the second
-  // did.
+  // If all ranks have one program, they are at the same run after each run of a list. Therefore the
+  // third run of a list would repeat the second one, and two are enough.
   constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
   return Replay(mesh, ranks, apart.empty() ? 2 : kAll).Run();
 }

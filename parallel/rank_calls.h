@@ -26,9 +26,10 @@ struct RankCall {
 
   Kind kind = Kind::kCollectiveStart;
   std::string op;       // the op of a collective
-  std::string tensor;   // made, sent or received; in a …Done call, the tensor of its start
+  std::string tensor;   // the tensor made, sent or received; in a …Done call, the tensor of its
+                        // start
   std::string scope;    // the scope in the model
-  std::string types;    // "f32[4,8] → f32[2,8]"; for transfers the type sent, "bf16[4,8]"
+  std::string types;    // "f32[4,8] → f32[2,8]"; for transfers only the type sent, "bf16[4,8]"
   std::string details;  // the other attributes of the op: "{axis="data", reduction="max"}"
   // The calls of one stream start in their order, each after the end of the previous one.
   // Collectives have one stream for each axis, with the axis's name; a done has no stream.

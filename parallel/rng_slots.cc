@@ -8,8 +8,8 @@ namespace plimsoll::parallel {
 
 std::span<const RngSlot> RngSlots() {
   static const std::vector<RngSlot> slots = {
-      {"update_rng", {}},    // all ranks round the same tensors alike
-      {"rng", {kDataAxis}},  // each data rank has its own sequences
+      {"update_rng", {}},    // all ranks draw the same numbers for the same tensors
+      {"rng", {kDataAxis}},  // each data rank draws other numbers
   };
   return slots;
 }

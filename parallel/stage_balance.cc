@@ -8,11 +8,11 @@
 namespace plimsoll::parallel {
 namespace {
 
-// The best division of the first blocks into the first stages.
+// The best way to divide the first N blocks among the first S stages.
 struct Division {
-  double most = std::numeric_limits<double>::infinity();  // of a stage
+  double most = std::numeric_limits<double>::infinity();  // the cost of the most expensive stage
   double squares = 0;
-  size_t begin = 0;  // of its last stage
+  size_t begin = 0;  // the first block of the last stage
 
   auto Key() const { return std::tie(most, squares, begin); }
 };
@@ -23,7 +23,7 @@ std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages,
                                    std::span<const int64_t> most) {
   const size_t count = costs.blocks.size(), parts = static_cast<size_t>(stages);
   if (parts == 0 || parts > count) return {};
-  std::vector<double> sums = {0};  // of the blocks before each
+  std::vector<double> sums = {0};  // by block: the sum of the costs of the blocks before it
   for (const double block : costs.blocks) sums.push_back(sums.back() + block);
   std::vector<std::vector<Division>> best(parts + 1, std::vector<Division>(count + 1));
   best[0][0].most = 0;

@@ -64,8 +64,9 @@ class StageMap::Finder {
     return program_.tensor(program_.Root(id)).role == Role::kParameter;
   }
 
-  // Of the forward or the backward pass. Outside of blocks a node follows what it reads: of two
-  // stages, the one that has both because the other's results have come to it.
+  // The stage of a node in the forward or the backward pass. A node outside all blocks belongs to
+  // the latest stage (in the pass's direction) whose results it reads: the results of earlier
+  // stages are sent there.
   int64_t OfPass(size_t n) {
     const Node& node = program_.nodes()[n];
     if (const int block = blocks_.Of(n); block != graph::kNoBlock) {
@@ -84,7 +85,7 @@ class StageMap::Finder {
     }
     if (stage >= 0 || node.op->view) return stage;
     if (reads_parameter) return 0;
-    // A gradient that micro-steps carry.
+    // Otherwise the node reads a gradient that micro-steps carry.
     for (const TensorId id : graph::Present(node.inputs)) {
       if (At(id) >= 0) return At(id);
     }
@@ -97,13 +98,13 @@ class StageMap::Finder {
             tensor.role == Role::kPending || tensor.role == Role::kMetric);
   }
 
-  // Which the first and the last stage may both have.
+  // Whether the first and the last stage may both have a tensor of this role.
   static bool IsOfTable(const Tensor& tensor) {
     return tensor.role == Role::kParameter || tensor.role == Role::kGradient;
   }
 
-  // A carried tensor belongs to the stage that works with it. Other state, such as the loss scale,
-  // belongs to all.
+  // Assigns the carried tensors of a node to the stage that uses them. Other state, such as the
+  // loss scale, belongs to all stages.
   void TakeCarried(size_t n, int64_t stage) {
     const Node& node = program_.nodes()[n];
     for (const std::vector<TensorId>* ids : {&node.inputs, &node.outputs}) {
@@ -138,7 +139,7 @@ class StageMap::Finder {
 
   static bool IsHome(int64_t stage) { return stage >= 0 || stage == kEnds; }
 
-  // The stage of what a tensor belongs to, along its owners; kAll: of none.
+  // The stage of a tensor, or else of the nearest of its owners that has one; kAll if none has.
   int64_t HomeOf(TensorId id) {
     TensorId at = program_.Root(id);
     while (!IsHome(At(at))) {
@@ -150,7 +151,7 @@ class StageMap::Finder {
     return At(at);
   }
 
-  // Metrics are read where the update decides, on all stages.
+  // The stage of a node of the update. Metrics do not decide it: all stages have them.
   int64_t OfUpdate(size_t n) {
     const Node& node = program_.nodes()[n];
     std::set<int64_t> stages;
@@ -171,7 +172,7 @@ class StageMap::Finder {
     return kAll;
   }
 
-  // Carried tensors that only the update knows: moments without an owner in the program.
+  // Assigns carried tensors that only the update writes, such as moments, to the stage.
   int64_t Owned(size_t n, int64_t stage) {
     for (const TensorId id : graph::Present(program_.nodes()[n].outputs)) {
       if (IsCarried(id) && program_.tensor(program_.Root(id)).owner && At(id) < 0) At(id) = stage;
@@ -269,7 +270,7 @@ std::vector<bool> StageMap::NodesOf(int64_t stage) const {
       id = alias ? alias->base : graph::kNoTensor;
     }
   };
-  // Nodes of an update write through views that free nodes make.
+  // Nodes of an update write through views, which kFree nodes make.
   const auto mark_all = [&](const Node& node) {
     for (const TensorId id : node.inputs) mark(id);
     for (const TensorId id : node.outputs) mark(id);

@@ -1,6 +1,6 @@
-// Finds which stage of a pipeline computes each node of a training program, and what stages need of
-// one another. A stage is a run of complete blocks (graph/block.h). Nodes before the first block
-// belong to the first stage, nodes after the last block to the last stage.
+// Finds which stage of a pipeline computes each node of a training program, and which tensors
+// stages need from one another. A stage is a run of complete blocks (graph/block.h). Nodes before
+// the first block belong to the first stage, nodes after the last block to the last stage.
 #pragma once
 
 #include <cstddef>
@@ -25,23 +25,23 @@ class StageMap {
   //   other stage and draws the same numbers on all of them: positions, masks, views of carried
   //   tensors;
   static constexpr int64_t kFree = -1;
-  // - kAll: all stages compute the node, a node of the update: the gate, clipping, counters;
+  // - kAll: all stages compute the node, which is one of the update: the gate, clipping, counters;
   static constexpr int64_t kAll = -2;
   // - kEnds: the first and the last stage both have the node's table, which embeds tokens and
   //   predicts them. Each computes its part of the table's gradient, and both update the table with
   //   the sum of the parts.
   static constexpr int64_t kEnds = -3;
 
-  // `blocks`: the number of blocks of each stage. UserError, naming tensors, if a stage would need
-  // more of another stage than one activation and its gradient.
+  // `blocks`: the number of blocks of each stage. Throws UserError, naming tensors, if a stage
+  // would need more of another stage than one activation and its gradient.
   StageMap(const graph::Program& program, std::span<const int64_t> blocks);
 
   int64_t stages() const { return stages_; }
-  // The stage of a node: a number, kFree, kAll or kEnds.
+  // The stage of a node: its number, kFree, kAll or kEnds.
   int64_t Of(size_t node) const { return of_nodes_[node]; }
   // The stage that writes a tensor, or that a carried tensor belongs to; kAll: no particular stage.
   int64_t OfTensor(graph::TensorId id) const;
-  // The tensors of kEnds with this role, in the order of the model.
+  // The tensors with this role that are of kEnds, in the order of the model.
   std::vector<graph::TensorId> OfEnds(graph::Role role) const;
   bool IsEnd(int64_t stage) const { return stage == 0 || stage + 1 == stages_; }
   // The stage that counts a gradient in norms: for a gradient of kEnds, the first stage.
@@ -58,7 +58,7 @@ class StageMap {
 
   const graph::Program& program_;
   int64_t stages_;
-  std::vector<int64_t> of_nodes_, of_tensors_;  // of_tensors_ by root
+  std::vector<int64_t> of_nodes_, of_tensors_;  // of_tensors_: by the tensor that owns the memory
   std::vector<bool> joins_;
   std::vector<StageCut> cuts_;
 };

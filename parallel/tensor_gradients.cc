@@ -30,17 +30,18 @@ bool StartsOnTensorAxis(const Node& node, std::string_view op) {
   return node.op->name == op && ops::AxisOf(node.attributes) == kTensorAxis;
 }
 
-// Whether each rank has some heads of what the node computes; its parameters are of all heads.
+// Whether each rank computes some heads in this node, although the node's parameters are of all
+// heads.
 bool IsOnHeads(const Node& node) {
   return node.op->sharding.follows == graph::ShardingRule::kHeads && node.attributes.Has("axis") &&
          ops::AxisOf(node.attributes) == kTensorAxis;
 }
 
-// The parameters used on some of the rows, between a reduce_scatter and an all_gather, or on some
-// of the heads: each rank's gradient is a part of a sum.
+// The parameters whose gradient each rank computes only a part of. They are used on some of the
+// rows (between a reduce_scatter and an all_gather), or on some of the heads.
 std::set<TensorId> ParametersOfParts(const Program& program) {
   std::set<TensorId> rows;             // tensors of which each rank has some rows
-  std::map<TensorId, TensorId> casts;  // by result: what has been cast
+  std::map<TensorId, TensorId> casts;  // by result of a cast: its source
   std::set<TensorId> found;
   for (const Node& node : std::span(program.nodes()).first(graph::ForwardEnd(program))) {
     if (node.op->converts) casts[node.outputs[0]] = graph::Substitute(casts, node.inputs[0]);
@@ -92,7 +93,7 @@ class Completer {
   }
 
  private:
-  // Starts all sums together, so that they may be sent as one message.
+  // Starts all sums one after another, so that they may be sent as one message.
   void SumPartial() {
     builder_.set_phase(Phase::kBackward);
     std::vector<TensorId> sums;
@@ -114,9 +115,9 @@ class Completer {
   Program& program_;
   const TensorParallelOptions& options_;
   graph::Builder builder_;
-  std::vector<TensorId> partial_;      // gradients that are parts of a sum
-  std::set<TensorId> split_;           // gradients of which each rank has a part
-  std::map<TensorId, TensorId> sums_;  // of partial gradients
+  std::vector<TensorId> partial_;      // gradients of which each rank has one addend
+  std::set<TensorId> split_;           // gradients of which each rank has a shard
+  std::map<TensorId, TensorId> sums_;  // by gradient in `partial_`: its sum
 };
 
 }  // namespace

@@ -31,9 +31,9 @@ using graph::TensorType;
 
 // How a result is distributed over the ranks.
 enum class Layout {
-  kWhole,    // the same on all of them
-  kColumns,  // each has a part of the last dimension: heads, feed-forward columns, tokens
-  kRows,     // each has B·T/R rows of [B·T,D], in rank order
+  kWhole,    // all ranks have the same, unsharded tensor
+  kColumns,  // each rank has a part of the last dimension: heads, feed-forward columns, tokens
+  kRows,     // each rank has B·T/R rows of [B·T,D], in the order of ranks
 };
 
 class Splitter {
@@ -111,11 +111,11 @@ class Splitter {
       return Emit(std::move(node), Layout::kColumns);
     }
     Require(node, 0, Layout::kColumns);
-    if (HasInput(node, bias)) SetAxis(node);  // so that the bias is added once
+    if (HasInput(node, bias)) SetAxis(node);  // with the axis, only one rank adds the bias
     EmitPart(std::move(node));
   }
 
-  // Each rank has its part of every range of columns.
+  // Splits a low-rank product: each rank has its part of every range of columns.
   void LowRank(Node node) {
     Require(node, 0, Layout::kColumns);
     node.inputs[1] = Whole(node.inputs[1]);
@@ -128,13 +128,13 @@ class Splitter {
     Emit(std::move(node), Layout::kColumns);
   }
 
-  // The lookup gives zeros for tokens of other ranks.
+  // Splits a lookup, which gives zeros for tokens of other ranks.
   void Lookup(Node node) {
     SetAxis(node);
     EmitPart(std::move(node));
   }
 
-  // The op itself sums over the ranks what it computes from each rank's part.
+  // Handles an op that itself sums over the ranks what it computes from each rank's part.
   void Reduction(Node node) {
     node.inputs[0] = Whole(node.inputs[0]);
     SetAxis(node);
@@ -148,8 +148,8 @@ class Splitter {
       for (const char* heads : {"heads", "kv_heads"}) {
         node.attributes.Set(heads, node.attributes.GetInt(heads) / options_.ranks);
       }
-      // Parameters of all heads, such as qk_norm's: their gradients are parts of a sum
-      // (tensor_gradients.h).
+      // The axis is set if parameters are of all heads, such as qk_norm's: the ranks' gradients of
+      // these are addends of a sum (tensor_gradients.h).
       if (Draws(node) || ReadsParameters(node)) SetAxis(node);
     }
     Emit(std::move(node), layout);
@@ -185,7 +185,7 @@ class Splitter {
     if (keeps) Assemble(part, layout, out);
   }
 
-  // Makes a tensor that outlives the program whole.
+  // Makes the unsharded tensor, for a tensor that outlives the program.
   void Assemble(TensorId part, Layout layout, TensorId whole) {
     if (layout != Layout::kColumns) {
       throw InternalError("tensor_parallel: '" + program_.tensor(whole).name +
@@ -198,7 +198,7 @@ class Splitter {
     ++sums_;
   }
 
-  // Appends a node whose results are parts of a sum over the ranks: Megatron's g.
+  // Appends a node whose results are one addend per rank, and their sum: Megatron's g.
   void EmitPart(Node node) {
     const TensorId part = node.outputs[0];
     Emit(std::move(node), Layout::kWhole);
@@ -221,7 +221,7 @@ class Splitter {
     ++sums_;
   }
 
-  // The whole tensor that a split layer reads; each rank computes a part of its gradient:
+  // The unsharded tensor that a split layer reads. Each rank computes one addend of its gradient:
   // Megatron's f.
   TensorId Whole(TensorId x) {
     const auto known = wholes_.find(x);
@@ -273,7 +273,8 @@ class Splitter {
     throw InternalError("tensor_parallel: " + node.op->name + " @" + node.scope + " " + reason);
   }
 
-  // Whether inputs after the ones that the op follows are parameters, or casts of them.
+  // Whether the node reads parameters, or casts of them, after the inputs that decide its sharding
+  // (ShardingRule::inputs).
   bool ReadsParameters(const Node& node) const {
     for (size_t i = static_cast<size_t>(node.op->sharding.inputs); i < node.inputs.size(); ++i) {
       if (HasInput(node, i) && parameters_.contains(node.inputs[i])) return true;
@@ -285,8 +286,8 @@ class Splitter {
 
   static size_t Weight(const Node& node) { return static_cast<size_t>(node.op->sharding.weight); }
 
-  // Whether the node draws random numbers. Given the axis, it draws for its part of what ranks
-  // share what one rank draws there.
+  // Whether the node draws random numbers. With the axis set, it draws for its shard the numbers
+  // that a single rank would draw there.
   static bool Draws(const Node& node) {
     if (!node.op->random) return false;
     const auto rng = std::ranges::find(node.op->inputs, "rng", &graph::Argument::name);
@@ -303,12 +304,13 @@ class Splitter {
   Program& program_;
   const TensorParallelOptions& options_;
   graph::Builder builder_;
-  std::set<TensorId> parameters_;                    // and their casts
-  std::map<TensorId, ParameterPart::Split> splits_;  // of parameters and of their casts
-  std::map<TensorId, Layout> layouts_;               // absent: whole
-  std::map<TensorId, TensorId> sums_of_;             // of parts
-  std::map<TensorId, TensorId> wholes_;              // as split layers read them
-  Shape batch_;                                      // [B,T], where ranks share rows
+  std::set<TensorId> parameters_;                    // parameters and casts of them
+  std::map<TensorId, ParameterPart::Split> splits_;  // by parameter or cast of one
+  std::map<TensorId, Layout> layouts_;               // by tensor; absent: unsharded
+  std::map<TensorId, TensorId> sums_of_;             // by tensor of addends: its sum
+  std::map<TensorId, TensorId> wholes_;              // by tensor: the unsharded one that split
+                                                     // layers read
+  Shape batch_;                                      // [B,T] if ranks share rows
   int sums_ = 0;
 };
 

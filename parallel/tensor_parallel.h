@@ -32,21 +32,21 @@ namespace plimsoll::parallel {
 
 struct ParameterPart {
   enum Split {
-    kRows,     // of a linear layer: some of its outputs; of an embedding or the head: some tokens
-    kColumns,  // of a linear layer: some of its inputs
+    kRows,     // a linear layer has some of its outputs; an embedding or the head has some tokens
+    kColumns,  // a linear layer has some of its inputs
   };
   Split split;
-  graph::Shape shape;  // the shape of a rank's part
+  graph::Shape shape;  // the shape of this rank's shard
 };
 
 struct TensorParallelOptions {
   int64_t ranks = 1;
   bool sequence = false;
-  std::map<std::string, ParameterPart> parts;  // by name; other parameters are unsharded
+  std::map<std::string, ParameterPart> parts;  // by parameter name; other parameters are unsharded
 };
 
-// Throws InternalError when a program cannot be sharded so: an op that needs an unsharded tensor
-// reads a split one.
+// Throws InternalError when a program cannot be sharded so, because an op that needs an unsharded
+// tensor reads a sharded one.
 class TensorParallel : public graph::Pass {
  public:
   explicit TensorParallel(TensorParallelOptions options) : options_(std::move(options)) {}

@@ -78,13 +78,13 @@ class Divider {
 
   Program& program_;
   graph::Builder builder_;
-  std::map<TensorId, Shape> shapes_;      // whole shapes of divided parameters
+  std::map<TensorId, Shape> shapes_;      // by sharded parameter: its unsharded shape
   std::map<TensorId, TensorId> wholes_;   // by shard: the gathered tensor that readers use
   std::map<TensorId, TensorId> instead_;  // by view of an unsharded tensor: the shard instead
   int64_t bytes_ = 0, whole_bytes_ = 0;
 };
 
-// Leaves out gathers of what is whole already.
+// Removes gathers of parameters that are still unsharded from an earlier gather.
 class GatherJoiner {
  public:
   explicit GatherJoiner(Program& program) : program_(program), nodes_(program.nodes()) {
@@ -108,7 +108,7 @@ class GatherJoiner {
   graph::PassResult Run() {
     for (const Node& node : nodes_) {
       for (TensorId id : graph::Present(node.outputs)) {
-        current_.erase(program_.Root(id));  // another value from here on
+        current_.erase(program_.Root(id));  // the parameter has another value from here on
       }
       if (ops::GathersParameter(program_, node)) Join(node);
     }
@@ -129,14 +129,15 @@ class GatherJoiner {
   }
 
  private:
-  // Nodes by their numbers.
+  // One gather, with the indices of its nodes.
   struct Gather {
     size_t start = 0, done = 0, last_read = 0;
     TensorId whole = kNoTensor;
   };
 
-  // The start of a joined gather writes what is replaced, its end a view of it. What makes codes
-  // for it stays where somebody still reads their scale.
+  // Whether the gather that the node belongs to is removed. The node then writes only tensors that
+  // have a substitute, or codes that are not sent. A node that makes such codes stays if another
+  // node still reads their scale.
   bool IsJoined(Node& node) const {
     int left_out = 0, stay = 0;
     for (TensorId& id : node.outputs) {
@@ -172,7 +173,8 @@ class GatherJoiner {
     ++joined_;
     if (maker == nullptr) return;
     unsent_.insert(start.inputs[0]);
-    const Node& as_before = *MakerFor(nodes_[earlier.start]);  // all makers have one scale
+    const Node& as_before = *MakerFor(nodes_[earlier.start]);  // the codes of a parameter have one
+                                                               // scale, whichever node makes them
     for (size_t i = 0; i < maker->outputs.size(); ++i) {
       const TensorId id = maker->outputs[i];
       if (id == kNoTensor || id == start.inputs[0] || as_before.outputs[i] == kNoTensor) continue;
@@ -182,11 +184,12 @@ class GatherJoiner {
 
   Program& program_;
   std::vector<Node> nodes_;               // the original ones
-  std::map<TensorId, Gather> gathers_;    // by what the start writes
-  std::map<TensorId, size_t> makers_;     // by codes: the node that makes them
-  std::map<TensorId, TensorId> current_;  // by parameter: what the last gather's start writes
-  std::map<TensorId, TensorId> instead_;  // of joined gathers: what to read instead
-  std::set<TensorId> unsent_;             // codes for joined gathers
+  std::map<TensorId, Gather> gathers_;    // by the tensor that the gather's start writes
+  std::map<TensorId, size_t> makers_;     // by codes: the index of the node that makes them
+  std::map<TensorId, TensorId> current_;  // by parameter: the tensor that the start of its latest
+                                          // gather writes
+  std::map<TensorId, TensorId> instead_;  // by tensor of a removed gather: its substitute
+  std::set<TensorId> unsent_;             // codes made for removed gathers
   int joined_ = 0;
 };
 
@@ -196,14 +199,15 @@ graph::PassResult JoinGathers::Run(Program& program) { return GatherJoiner(progr
 
 graph::PassResult ZeroParameters::Run(Program& program) { return Divider(program, ranks_).Run(); }
 
-// Moves each start in front of the first start of the group before its own, but not in front of
-// what it needs. A group is the starts of one block that follow one another. The codes that they
-// send are made in front of the moved group, so that its starts follow one another.
+// Moves each start to the first start of the group before its own, but not before a node whose
+// result it needs. A group is the consecutive starts of one block. The nodes that make the codes to
+// be sent move before the group, so that its starts stay consecutive.
 graph::PassResult PrefetchParameters::Run(Program& program) {
   std::vector<Node> result;
-  // Where this group's first start is, the next start of it goes, and its next codes are made.
+  // Positions in `result`: where the next start of the group goes, where its first start is, and
+  // where its next codes are made.
   size_t group = 0, previous = 0, codes = 0;
-  std::optional<std::string> block;  // of the group
+  std::optional<std::string> block;  // the block of the current group
   int starts = 0;
   const size_t forward_end = graph::ForwardEnd(program);
   std::vector<Node> nodes = std::exchange(program.mutable_nodes(), {});
@@ -212,7 +216,8 @@ graph::PassResult PrefetchParameters::Run(Program& program) {
     ++previous;
     ++group;
   };
-  // The place, from `least` on, after the last node that writes what `node` reads.
+  // The earliest position, at least `least`, that is after all nodes that write the inputs of
+  // `node`.
   const auto earliest = [&](const Node& node, size_t least) {
     size_t at = result.size();
     const auto writes = [&](TensorId id) {
@@ -226,7 +231,7 @@ graph::PassResult PrefetchParameters::Run(Program& program) {
   for (size_t n = 0; n < nodes.size(); ++n) {
     Node& node = nodes[n];
     if (n == forward_end) {
-      group = previous = codes = result.size();  // no earlier than here
+      group = previous = codes = result.size();  // the next group starts no earlier than here
       block.reset();
     }
     if (!ops::GathersParameter(program, node)) {

@@ -11,9 +11,9 @@
 
 namespace plimsoll::parallel {
 
-// Whether the state of a parameter of this shape is sharded. A matrix is, if its parts begin at
-// complete blocks of 8-bit state (ops/optimizer/optimizer.h), and so at multiples of 512 bytes in
-// any type. Other parameters, above all biases and norms, are small and stay unsharded.
+// Whether the state of a parameter of this shape is sharded. A matrix is sharded if its parts begin
+// at complete blocks of 8-bit state (ops/optimizer/optimizer.h), and so at multiples of 512 bytes
+// in any type. Other parameters, above all biases and norms, are small and stay unsharded.
 bool IsDivided(const graph::Shape& parameter, int64_t ranks);
 
 // Whether the tensor is a parameter that the ranks shard, and is not a view.

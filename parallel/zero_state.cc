@@ -36,14 +36,14 @@ using graph::Tensor;
 using graph::TensorId;
 using graph::TensorType;
 
-// The op whose result, not its state, is needed whole (ops/optimizer/muon.h).
+// The op whose first result (not its state) is needed unsharded (ops/optimizer/muon.h).
 constexpr std::string_view kMomentum = "muon_momentum";
 
 struct Divided {
   TensorId weight, gradient;
   std::string name;
   Shape whole, part;
-  std::optional<size_t> written = {};  // the last node that writes the gradient
+  std::optional<size_t> written = {};  // the index of the last node that writes the gradient
 };
 
 class Divider {
@@ -56,7 +56,8 @@ class Divider {
   graph::PassResult Run() {
     const size_t update = graph::FirstUpdate(program_);
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
-    next_key_ = static_cast<int64_t>(nodes.size());  // beyond all that Builder::NextKey has given
+    next_key_ = static_cast<int64_t>(nodes.size());  // larger than every key that Builder::NextKey
+                                                     // has given
     FindDivided(nodes);
     const bool updates = update < nodes.size();
     if (updates) TakeOwnWeights();
@@ -102,8 +103,8 @@ class Divider {
     }
   }
 
-  // Makes persistent views of the carried weights, which makes them results: the update writes
-  // through them.
+  // Makes persistent views of the shards of carried weights. The update writes through them; as
+  // persistent tensors they count as results.
   void TakeOwnWeights() {
     for (const Divided& divided : divided_) {
       builder_.set_scope(divided.name);
@@ -149,7 +150,7 @@ class Divider {
     parts_.insert(carried);
   }
 
-  // Changes a node of the update to work on parts.
+  // Changes a node of the update to work on shards.
   void Divide(Node& node) {
     const bool momentum = node.op->name == kMomentum;
     const auto found = std::find_if(divided_.begin(), divided_.end(), [&](const Divided& divided) {
@@ -174,7 +175,8 @@ class Divider {
     }
   }
 
-  // Divides what is updated in place beside the weight: moments, their scales, remainder or master.
+  // Shards the state that is updated together with the weight: moments, their scales, remainder or
+  // master.
   void DivideState(const Node& node, const Divided& divided) {
     for (TensorId id : graph::Present(node.outputs)) {
       const bool in_place = std::ranges::find(node.inputs, id) != node.inputs.end();
@@ -187,7 +189,8 @@ class Divider {
     }
   }
 
-  // Every rank makes the whole of Muon's momentum orthogonal, of which each updated a part.
+  // Gathers Muon's momentum, of which each rank has updated a shard: every rank orthogonalizes the
+  // unsharded matrix.
   void GatherMomentum(const Node& node) {
     const TensorId part = node.outputs[0];
     builder_.set_scope(node.scope);
@@ -199,7 +202,7 @@ class Divider {
     return node.op->name == "slice" && gathered_.contains(node.inputs[0]);
   }
 
-  // Takes the slice of the gathered momentum instead: the matrix of several that are stacked.
+  // Takes a slice of the gathered momentum, if several stacked matrices are one parameter.
   void SliceGathered(const Node& node) {
     const Tensor slice = program_.tensor(node.outputs[0]);
     const int64_t first = slice.alias->byte_offset / graph::ByteSize(slice.type.dtype);
@@ -208,7 +211,8 @@ class Divider {
         ops::Slice(builder_, instead_.at(node.inputs[0]), first, slice.type.shape, "muon.matrix");
   }
 
-  // An update of a part by a whole that is no gradient takes its part of it: Muon's step.
+  // If the update of a shard reads an unsharded tensor that is no gradient (Muon's step), replaces
+  // that tensor by this rank's shard.
   void TakeOwnStep(Node& node, const Divided& divided) {
     for (TensorId& id : node.inputs) {
       if (id == graph::kNoTensor || id == divided.weight || id == divided.gradient) continue;
@@ -226,17 +230,19 @@ class Divider {
     }
   }
 
-  // From which data ranks draw differently.
+  // The slot of random numbers that differ between data ranks.
   TensorId Rng() { return builder_.Carried("rng", Role::kInput, {graph::DType::kInt32, {2}}); }
 
   Program& program_;
   const ZeroStateOptions& options_;
   Builder builder_;
   std::vector<Divided> divided_;
-  std::map<TensorId, TensorId> instead_;  // of weights and gradients: what the update uses instead
-  std::set<TensorId> parts_;              // gradients that are parts
-  bool divided_momentum_ = false;         // whether the last node of the update was one, divided
-  std::map<TensorId, Shape> gathered_;    // momenta that are parts: their whole shapes
+  std::map<TensorId, TensorId> instead_;  // by weight or gradient: the tensor that the update uses
+                                          // instead
+  std::set<TensorId> parts_;              // shards of gradients
+  bool divided_momentum_ = false;         // whether the previous node of the update was a sharded
+                                          // momentum
+  std::map<TensorId, Shape> gathered_;    // by sharded momentum: its unsharded shape
   int64_t next_key_ = 0;
   int64_t state_bytes_ = 0, whole_state_bytes_ = 0;
 };

@@ -29,7 +29,7 @@ using graph::TensorId;
 
 struct Weight {
   TensorId tensor;
-  size_t read;  // the first node that reads it
+  size_t read;  // the index of the first node that reads it
   TensorId own = kNoTensor;
 };
 
@@ -64,7 +64,7 @@ class Gatherer {
     FindWeights();
     std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
     TakeOwns(nodes);
-    size_t started = 0, finished = 0;  // weights
+    size_t started = 0, finished = 0;  // numbers of weights
     for (size_t n = 0; n < nodes.size(); ++n) {
       Node& node = nodes[n];
       if (started < weights_.size() && !node.op->view) started = StartBucket(started);
@@ -100,8 +100,8 @@ class Gatherer {
     }
   }
 
-  // Finds each weight's own part: the one that the update writes, if the program has one, or else a
-  // new view.
+  // Finds this rank's shard of each weight: the view that the update writes, if the program has
+  // one, or else a new view.
   void TakeOwns(const std::vector<Node>& nodes) {
     for (Weight& weight : weights_) {
       for (const Node& node : nodes) {
@@ -113,7 +113,7 @@ class Gatherer {
     }
   }
 
-  // Starts one bucket and returns the index of the first weight behind it.
+  // Starts one bucket, and returns the index of the first weight after it.
   size_t StartBucket(size_t first) {
     int64_t bucket = 0;
     for (; first < weights_.size() && bucket < options_.bucket_bytes; ++first) {
@@ -129,7 +129,7 @@ class Gatherer {
   const ZeroWeightsOptions& options_;
   Builder g_;
   std::vector<Weight> weights_;
-  std::map<TensorId, TensorId> whole_;  // by weight: what readers read instead
+  std::map<TensorId, TensorId> whole_;  // by weight: the unsharded tensor that its readers read
   int64_t bytes_ = 0;
   int buckets_ = 0;
 };

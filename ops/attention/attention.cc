@@ -27,7 +27,7 @@ using graph::Value;
 
 namespace {
 
-// Appends lengths and positions, as far as a call has them.
+// Appends the lengths and positions that the call has.
 void AppendMask(std::vector<Value>& inputs, Value lengths, Value positions) {
   if (lengths != kNoTensor || positions != kNoTensor) inputs.push_back(lengths);
   if (positions != kNoTensor) inputs.push_back(positions);
@@ -72,7 +72,8 @@ void CheckAttentionScores(const OpCall& call) {
 
 namespace {
 
-// Expects qkv at input 0, rng at input `rng`, and lengths and positions after it. Returns hd.
+// Checks that qkv is input 0, rng input `rng`, and that lengths and positions follow it. Returns
+// hd.
 int64_t CheckOperands(const OpCall& call, size_t rng) {
   const TensorType& qkv = call.input(0);
   Check(graph::IsFloat(qkv.dtype) && qkv.shape.rank() == 3, call,
@@ -119,7 +120,7 @@ std::vector<TensorType> InferBackward(const OpCall& call) {
   return WithLargest(call, {qkv});
 }
 
-// Pairs of a query and a key that it sees in a row of `length` tokens.
+// The number of pairs of a query and a key that the query sees, in a row of `length` tokens.
 double Pairs(const graph::Attributes& attributes, double length) {
   if (!attributes.GetBool("causal")) return length * length;
   const auto window = static_cast<double>(AttentionWindow(attributes));
@@ -127,9 +128,9 @@ double Pairs(const graph::Attributes& attributes, double length) {
   return window * (window + 1) / 2 + (length - window) * window;
 }
 
-// Cost of `products` of hd multiply-adds, and an exponential of 10 FLOPs, for each score, with a
-// soft cap 20 more; `again` of the products are recomputations. Where documents begin isn't known
-// to a plan: with positions the cost is that of one document a row.
+// The cost of `products` products of hd multiply-adds, and of an exponential of 10 FLOPs, for each
+// score; a soft cap adds 20 FLOPs. `again` of the products are recomputations. A plan doesn't know
+// where documents begin: with positions, the cost is that of one document per row.
 Cost AttentionCost(const OpCall& call, int products, int again) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
@@ -192,20 +193,20 @@ bool IsHalf(const OpCall& call) {
   return dtype == DType::kBFloat16 || dtype == DType::kFloat16;
 }
 
-// Queries of all heads.
+// The number of queries of all heads.
 int64_t Rows(const OpCall& call) {
   const Shape& qkv = call.input(0).shape;
   return qkv.dim(0) * qkv.dim(1) * call.attributes.GetInt("heads");
 }
 
-// Whether queries may see fewer keys than by a causal mask; `positions`: the index of that input. A
-// window that holds the row cuts nothing off.
+// Whether queries may see fewer keys than a causal mask allows. `positions`: the index of that
+// input. A window at least as long as the row cuts nothing off.
 bool HasRanges(const OpCall& call, size_t positions) {
   const int64_t window = AttentionWindow(call.attributes);
   return call.has_input(positions) || (window != 0 && window < call.input(0).shape.dim(1));
 }
 
-// Whether cuDNN may serve the call, which is in 16 bits; `positions`: the index of that input.
+// Whether cuDNN may compute the call, which is in 16 bits. `positions`: the index of that input.
 bool MaySuitCudnn(const OpCall& call, size_t positions) {
   return call.attributes.GetReal("dropout") == 0 && AttentionSoftcap(call.attributes) == 0 &&
          !HasRanges(call, positions);
@@ -217,8 +218,9 @@ int64_t ForwardWorkspace(const OpCall& call) {
   return 256 + (call.has_output(1) ? 0 : AttentionLseBytes(Rows(call)));
 }
 
-// Our own kernels keep the row sums of dout∘out there, those for Hopper also lse, and the one-pass
-// kernels also sums of gradients; cuDNN, which takes wide heads on other GPUs, needs more.
+// The workspace of the backward op. Our own kernels keep the row sums of dout∘out there, those for
+// Hopper also lse, and the one-pass kernels also sums of gradients. cuDNN, which takes wide heads
+// on other GPUs, needs more.
 int64_t BackwardWorkspace(const OpCall& call) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");

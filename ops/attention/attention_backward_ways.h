@@ -1,5 +1,5 @@
-// The ways in which GPUs compute attention_backward: for which problems each is used, how its work
-// is divided, and its scratch memory, as functions of the shape.
+// The ways in which GPUs compute attention_backward, as functions of the shape: for which problems
+// each way is used, how its work is divided, and its scratch memory.
 #pragma once
 
 #include <algorithm>
@@ -7,22 +7,23 @@
 
 namespace plimsoll::ops {
 
-// For 16-bit tensors: on Hopper, our own kernels, which need almost no memory besides their
-// tensors, take heads up to 256 wide. On other GPUs, which the plan doesn't know, wide heads go to
-// cuDNN, in parts:
+// cuDNN's way, for 16-bit tensors. On Hopper, our own kernels take heads up to 256 wide; they need
+// almost no memory besides their tensors. On other GPUs, which the plan doesn't know, wide heads go
+// to cuDNN, in parts:
 //
 // cuDNN's deterministic attention_backward keeps the gradients of all scores: 2·T² bytes for each
-// head. So it runs on some sequences at a time, or for long sequences on some heads, with two parts
-// side by side on two streams; the workspace then grows only with the number of tokens. (A single
-// part that fills the GPU is no faster than two at a time: the memory-bound end of one overlaps
-// the products of the other.)
+// head. So it runs on some sequences at a time, or for long sequences on some heads, and two parts
+// run at the same time on two streams. The workspace then grows only with the number of tokens. (A
+// single part that fills the GPU is no faster than two at a time: the memory-bound end of one
+// overlaps the products of the other.)
 
-// dk and dv of wider heads don't fit the registers of a warpgroup: WidestAttention.
+// The widest head of this kernel. dk and dv of wider heads don't fit the registers of a warpgroup:
+// WidestAttention takes them.
 inline constexpr int64_t kHopperAttentionHead = 128;
 
-// The workspace of cuDNN 9.19 on a GPU of compute capability 9.0, determined at many shapes: the
-// gradients of scores, padded to its tiles, a float for each query of a head, and, with grouped
-// queries, dk and dv of each query head.
+// The workspace of cuDNN 9.19 on a GPU of compute capability 9.0, determined at many shapes. It
+// holds the gradients of scores, padded to cuDNN's tiles, a float for each query of a head, and,
+// with grouped queries, dk and dv of each query head.
 inline int64_t CudnnBackwardBytes(int64_t sequences, int64_t length, int64_t heads,
                                   int64_t kv_heads, int64_t head) {
   const int64_t scores = (length + 63) / 64 * 64 * ((length + 127) / 128 * 128);
@@ -31,23 +32,24 @@ inline int64_t CudnnBackwardBytes(int64_t sequences, int64_t length, int64_t hea
 }
 
 struct AttentionSplit {
-  int64_t sequences;   // of a part
-  int64_t kv_heads;    // of a part: all of them unless one sequence is too large
-  int64_t lanes;       // number of parts side by side
-  int64_t lane_bytes;  // workspace of each
+  int64_t sequences;   // the number of sequences in a part
+  int64_t kv_heads;    // key-value heads in a part: all unless one sequence is too large
+  int64_t lanes;       // the number of parts that run at the same time
+  int64_t lane_bytes;  // the workspace of each lane
 };
 
 inline AttentionSplit SplitAttentionBackward(int64_t batch, int64_t length, int64_t heads,
                                              int64_t kv_heads, int64_t head) {
   constexpr int64_t kLanes = 2;
-  // Five times the gradient of a layer's output in 16 bits, about as much as a transformer's MLP
-  // needs in its backward pass; saving less than a few megabytes isn't worthwhile.
+  // The limit of the workspace: five times the gradient of a layer's output in 16 bits, about as
+  // much as a transformer's MLP needs in its backward pass. Saving less than a few megabytes isn't
+  // worthwhile.
   const int64_t all = std::max<int64_t>(64 << 20, 20 * batch * length * heads * head);
   const int64_t group = heads / kv_heads;
   const auto bytes = [&](int64_t sequences, int64_t some_kv_heads) {
     return CudnnBackwardBytes(sequences, length, some_kv_heads * group, some_kv_heads, head);
   };
-  // Parts of equal size, of at most `most` units, the same number for each lane.
+  // The size of equal parts of at most `most` units, if each lane gets the same number of parts.
   const auto part = [](int64_t units, int64_t most) {
     const int64_t parts = ((units + most - 1) / most + kLanes - 1) / kLanes * kLanes;
     return (units + parts - 1) / parts;
@@ -65,16 +67,16 @@ inline AttentionSplit SplitAttentionBackward(int64_t batch, int64_t length, int6
   return split;
 }
 
-// In one pass, on Hopper (ops/cuda/attention/attention_one_pass_hopper.cu).
+// The one-pass way, on Hopper (ops/cuda/attention/attention_one_pass_hopper.cu).
 //
 // A unit is a chunk of the queries of one head, with all keys that they see. The units of a
 // key-value head add to its dk and dv in turn, starting with the last chunk: key block by key
 // block, in float32, through scratch memory.
 
 inline constexpr int64_t kOnePassHead = 64;      // widest supported head
-inline constexpr int64_t kOnePassQueries = 512;  // of a unit
-inline constexpr int64_t kOnePassKeys = 128;     // of a key block
-inline constexpr int64_t kOnePassStep = 64;      // queries at a time
+inline constexpr int64_t kOnePassQueries = 512;  // queries in a unit
+inline constexpr int64_t kOnePassKeys = 128;     // keys in a key block
+inline constexpr int64_t kOnePassStep = 64;      // queries processed at a time
 
 struct OnePassAttention {
   OnePassAttention(int64_t batch, int64_t sequence, int64_t heads, int64_t kv_heads, bool causal)
@@ -92,38 +94,37 @@ struct OnePassAttention {
 
   int64_t Bytes() const { return row_bytes + sum_bytes + (counters * 4 + 255) / 256 * 256; }
 
-  int64_t chunks, tiles, blocks;  // of a head
+  int64_t chunks, tiles, blocks;  // numbers of them in a head
   int64_t shared_blocks;          // the first blocks, to which several units add
   int64_t units;
-  int64_t row_bytes;  // lse and δ of each query, for each tile of a head
+  int64_t row_bytes;  // lse and δ of each query, for each tile of each head
   int64_t sum_bytes;  // dk and dv of the shared blocks
-  int64_t counters;   // next unit, and additions so far to each half of a shared block
+  int64_t counters;   // the next unit, and the additions so far to each half of a shared block
 };
 
-// Few units leave most of a GPU idle, or end at very different times: then it is faster to divide
-// the work more finely and compute the scores twice. (On an H200 of 132 multiprocessors: 192 units
-// of 1,024 tokens 19 % faster in one pass, 192 of 256 tokens 37 % slower, 512 of 512 tokens 42 %
-// faster.)
+// Whether one pass is faster than two kernels. Few units leave most of a GPU idle, or end at very
+// different times: then it is faster to divide the work more finely and compute the scores twice.
+// (On an H200 with 132 multiprocessors: 192 units of 1,024 tokens are 19 % faster in one pass, 192
+// of 256 tokens 37 % slower, 512 of 512 tokens 42 % faster.)
 inline bool PrefersOnePass(const OnePassAttention& pass, int64_t head) {
   return head <= kOnePassHead && pass.units >= (pass.chunks > 1 ? 192 : 512);
 }
 
-// Of wide heads in one pass, on Hopper (ops/cuda/attention/attention_wide_hopper.cu).
+// The one-pass way for wide heads, on Hopper (ops/cuda/attention/attention_wide_hopper.cu).
 //
 // A unit is a block of keys with some of the heads that share them, and all queries of these heads
 // that see the keys. The units of a head add to its dq in turn, in float32, through scratch memory;
 // so do the units that have the same keys, to dk and dv. Units are taken in a fixed order: several
-// key-value heads at a time, of these one part of the heads after another, of each part the key
-// blocks. Places in scratch memory are used again, as few heads are under way at a time.
+// key-value heads at a time, for these one part of the query heads after another, and for each part
+// the key blocks. Scratch memory is reused, because only few heads are in progress at a time.
 
 inline constexpr int64_t kWideHead = 128;  // widest supported head
-inline constexpr int64_t kWideKeys = 128;  // of a block
-inline constexpr int64_t kWideStep = 64;   // queries at a time
-// Tiles of queries of the longest unit, if a head has fewer. Longer units end at more different
-// times, shorter ones spend more time on sums of dk and dv.
+inline constexpr int64_t kWideKeys = 128;  // keys in a block
+inline constexpr int64_t kWideStep = 64;   // queries processed at a time
+// The longest unit has this many tiles of queries, if a head has fewer tiles. Longer units end at
+// more different times; shorter ones spend more time on sums of dk and dv.
 inline constexpr int64_t kWideTiles = 32;
-// Key-value heads at a time: when a unit needs the sums of the part before, these have long been
-// there.
+// Key-value heads at a time: enough that a unit need not wait for the sums of the previous part.
 inline constexpr int64_t kWideKeyHeads = 4;
 
 struct WideAttention {
@@ -133,8 +134,8 @@ struct WideAttention {
         parts((heads / kv_heads * tiles + kWideTiles - 1) / std::max(kWideTiles, tiles)),
         part(heads / kv_heads / parts),
         units(batch * kv_heads * parts * blocks) {
-    // Under way are as many units as there are multiprocessors. How many parts that is depends on
-    // the longest units, twice the average of causal ones.
+    // As many units are in progress as there are multiprocessors. The number of parts in progress
+    // depends on the longest units, which have twice the average length if attention is causal.
     constexpr int64_t kProcessors = 144, kMore = 3;
     const int64_t parts_at_once = (causal ? 2 : 1) * kProcessors / blocks + kMore;
     const int64_t most = (heads / kv_heads + parts - 1) / parts;
@@ -151,31 +152,32 @@ struct WideAttention {
     return row_bytes + head_bytes + key_bytes + (counters * 4 + 255) / 256 * 256;
   }
 
-  int64_t tiles, blocks;  // of a head: of queries, of keys
-  int64_t parts;          // of the heads that share keys
-  int64_t part;           // heads of a part, but one more of the last ones if they can't be equal
+  int64_t tiles, blocks;  // of a head: tiles of queries, blocks of keys
+  int64_t parts;          // into which the heads that share keys are divided
+  int64_t part;           // heads in a part; if parts can't be equal, the last ones have one more
   int64_t units;
-  int64_t head_places;            // for dq of a head
-  int64_t key_places;             // for dk and dv of a key-value head
-  int64_t row_bytes;              // lse and δ of each query, for each tile of a head
-  int64_t head_bytes, key_bytes;  // sums
-  int64_t counters;  // next unit, and additions to each tile of dq and each half block of dk and dv
+  int64_t head_places;            // buffers for dq of a head
+  int64_t key_places;             // buffers for dk and dv of a key-value head
+  int64_t row_bytes;              // lse and δ of each query, for each tile of each head
+  int64_t head_bytes, key_bytes;  // bytes of the buffers for sums
+  int64_t counters;  // the next unit, and additions to each tile of dq and each half block of dk
+                     // and dv
 };
 
-// Few units leave most of a GPU idle. (On an H200, 96 units of 1,024 tokens are 27 % faster in one
-// pass than in two.) Units of the same keys, which wait for each other, must all be under way;
-// that limits their number.
+// Whether one pass is faster. Few units leave most of a GPU idle. (On an H200, 96 units of 1,024
+// tokens are 27 % faster in one pass than in two.) Units of the same keys wait for each other, so
+// all must run at the same time; that limits their number.
 inline constexpr int64_t kWideBlocks = 64;
 inline bool PrefersWideOnePass(const WideAttention& wide, int64_t head) {
   constexpr int64_t kUnits = 96;
   return head > 64 && head <= kWideHead && wide.units >= kUnits && wide.blocks <= kWideBlocks;
 }
-// Whether that number of multiprocessors is enough, some of them being busy with something else.
+// Whether that number of multiprocessors is enough, even if other work occupies some of them.
 inline bool CanRunWideOnePass(const WideAttention& wide, int64_t processors) {
   return 2 * wide.blocks <= processors;
 }
 
-// Of heads 136 to 256 wide, on Hopper (ops/cuda/attention/attention_widest_hopper.cu).
+// The way for heads 136 to 256 wide, on Hopper (ops/cuda/attention/attention_widest_hopper.cu).
 
 inline constexpr int64_t kWidestHead = 256;  // widest supported head
 
@@ -185,10 +187,10 @@ struct WidestAttention {
 
   int64_t Bytes() const { return row_bytes + (kCounters * 4 + 255) / 256 * 256; }
 
-  static constexpr int64_t kCounters = 2;  // the next unit of dq, and of dk and dv
+  static constexpr int64_t kCounters = 2;  // the next unit of dq, and the next unit of dk and dv
 
-  int64_t tiles;      // of queries of a head
-  int64_t row_bytes;  // lse and δ of each query, for each tile of a head
+  int64_t tiles;      // tiles of queries in a head
+  int64_t row_bytes;  // lse and δ of each query, for each tile of each head
 };
 
 inline bool PrefersWidest(int64_t head) {

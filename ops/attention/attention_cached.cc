@@ -43,8 +43,8 @@ std::vector<TensorType> Infer(const OpCall& call) {
   return {{qkv.dtype, qkv.shape.WithLast(heads * head)}, keys, keys};
 }
 
-// The cost for the last tokens that fit in the cache; earlier tokens see fewer keys. Two products
-// of hd multiply-adds, and an exponential of 10 FLOPs, for each score; with a soft cap 20 more.
+// The cost for the last tokens that fit in the cache; earlier tokens see fewer keys. Each score
+// takes two products of hd multiply-adds and an exponential of 10 FLOPs; a soft cap adds 20 FLOPs.
 Cost CachedCost(const OpCall& call) {
   const Shape& keys = call.input(1).shape;
   const double width = static_cast<double>(call.input(0).shape.dim(1));
@@ -71,7 +71,7 @@ const graph::OpRegistration kAttentionCached({
     .in_place = {{1, 1}, {2, 2}},
 });
 
-// Room for each chunk's weighted values, maximum and sum, for each head of each token.
+// The bytes of each chunk's weighted values, maximum and sum, for each head of each token.
 int64_t CachedWorkspace(const OpCall& call) {
   const Shape& keys = call.input(1).shape;
   const int64_t window = call.input(0).shape.dim(1);

@@ -1,12 +1,12 @@
 // attention_cached runs in two rounds over the threads:
-//   append   a task copies the new keys and values of a key-value head of a text to its cache
-//   attend   a task is one new token of such a head: for each of the query heads that share it all
-//            scores, their softmax, and the sum of values, with float32 (or float64) inside
+//   append   a task copies the new keys and values of one key-value head of one text to its cache
+//   attend   a task is one new token of such a head: for each of the query heads that share it, all
+//            scores, their softmax, and the sum of values, computed in float32 (or float64)
 //
-// Each query head of a group reads every key and value that its token sees once; the query heads of
+// Each query head of a group reads every key and value that its token sees once. The query heads of
 // a key-value head are computed together, so that keys and values come from memory once. Bytes: the
-// caches up to the tokens' positions. Scratch: a row of C scores, and the query and the sum of a
-// head, for each thread.
+// caches up to the tokens' positions. Scratch: for each thread, a row of C scores, and the query
+// and the sum of a head.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -38,7 +38,7 @@ struct Sizes {
 
 int64_t Padded(int64_t elements) { return (elements + 15) / 16 * 16; }
 
-// Number of elements of a thread's scratch.
+// The number of elements of a thread's scratch.
 int64_t Scratch(const Sizes& at) { return Padded(at.capacity) + 2 * Padded(at.head); }
 
 template <typename S>
@@ -46,7 +46,8 @@ void Append(const CpuContext& ctx, const Sizes& at, int64_t position) {
   for (const int output : {1, 2}) {
     S* const cache = ctx.out<S>(output);
     const S* const before = ctx.in<S>(output);
-    const int64_t first = at.heads + (output - 1) * at.kv_heads;  // of its heads in a row of qkv
+    const int64_t first = at.heads + (output - 1) * at.kv_heads;  // the first of its heads in a row
+                                                                  // of qkv
     ctx.pool.ParallelFor(at.rows * at.kv_heads, 1, [&](int64_t begin, int64_t end) {
       for (int64_t task = begin; task < end; ++task) {
         const int64_t size = at.capacity * at.head;
@@ -62,7 +63,8 @@ void Append(const CpuContext& ctx, const Sizes& at, int64_t position) {
   }
 }
 
-// out = softmax(scale · q · keysᵀ) · values over `count` positions; cap: of scores, 0: none.
+// out = softmax(scale · q · keysᵀ) · values over `count` positions. cap: the soft cap of scores; 0:
+// no cap.
 template <typename S>
 void Attend(const S* q, const S* keys, const S* values, int64_t count, int64_t head,
             Compute<S> scale, Compute<S> cap, Compute<S>* scores, Compute<S>* query,
@@ -118,9 +120,9 @@ void AttendAll(const CpuContext& ctx, const Sizes& at, int64_t position) {
     T* const query = scores + Padded(at.capacity);
     for (int64_t task = begin; task < end; ++task) {
       const int64_t i = task % at.window;
-      const int64_t cache = task / at.window;  // r·G + g
+      const int64_t cache = task / at.window;  // the index r·G + g
       const int64_t row = cache / at.kv_heads * at.window + i;
-      const int64_t first = cache % at.kv_heads * at.group;  // query head
+      const int64_t first = cache % at.kv_heads * at.group;  // the first query head of the cache
       const int64_t seen = reach == 0 ? position + i + 1 : std::min(position + i + 1, reach);
       const int64_t from = (cache * at.capacity + position + i + 1 - seen) * at.head;
       for (int64_t h = first; h < first + at.group; ++h) {

@@ -26,7 +26,7 @@ namespace {
 constexpr int kChunk = static_cast<int>(kCachedAttentionChunk);
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
-constexpr int kColumns = 128;  // of the weighted sum, at a time
+constexpr int kColumns = 128;  // columns of the weighted sum that are computed at a time
 static_assert(kChunk == kThreads);
 
 template <typename T>
@@ -38,13 +38,13 @@ struct Arguments {
   const int32_t* position;
   float* partial;  // [rows, window, heads, chunks, hd + 2]: weighted values, maximum, sum
   int64_t rows, window, heads, kv_heads, head, capacity;
-  int64_t seen;  // keys that a token sees at most, itself included
+  int64_t seen;  // the most keys that a token sees, itself included
   float scale;
   bool packed;
 
   __host__ __device__ int64_t Row() const { return (heads + 2 * kv_heads) * head; }
   __host__ __device__ int64_t Chunks() const { return (capacity + kChunk - 1) / kChunk; }
-  // Tokens before the first one that token i of the new ones sees.
+  // The number of tokens before the first one that new token i sees.
   __device__ int64_t Hidden(int64_t i) const { return max(int64_t{0}, *position + i + 1 - seen); }
 };
 
@@ -91,7 +91,7 @@ __global__ __launch_bounds__(kThreads) void AttendKernel(const __grid_constant__
   __shared__ float sums[kWarps][kColumns];
   const int64_t chunks = a.Chunks();
   const int64_t chunk = blockIdx.x % chunks;
-  const int64_t token_head = blockIdx.x / chunks;  // (r·W + i)·H + h
+  const int64_t token_head = blockIdx.x / chunks;  // the index (r·W + i)·H + h
   const int64_t h = token_head % a.heads, token = token_head / a.heads;
   // The keys [begin, count) of this chunk.
   const int64_t count = *a.position + token % a.window + 1 - chunk * kChunk;

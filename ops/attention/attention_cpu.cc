@@ -1,5 +1,5 @@
 // attention           a task is a block of queries of one head: cpu::RunAttention reads the keys
-//                     and values it sees once
+//                     and values that the block sees once
 // attention_backward  a task is a key-value head with the query heads that share it, so that dk and
 //                     dv have one writer and one order of summation
 //
@@ -24,7 +24,7 @@ namespace {
 using graph::OpCall;
 using graph::Shape;
 
-// Shapes, and the positions of the heads in a row of qkv.
+// Shapes, and where the heads begin in a row of qkv.
 struct Layout {
   Layout(const Shape& qkv, const graph::Attributes& attributes)
       : batch(qkv.dim(0)),
@@ -64,7 +64,7 @@ PhiloxStream Stream(const CpuContext& ctx, size_t rng) {
   return DropoutStream(given == nullptr ? kNone : given, ctx.attributes.GetInt("key"));
 }
 
-// The tokens of row b that are no padding.
+// The number of tokens of row b that are not padding.
 int64_t Length(const CpuContext& ctx, size_t lengths, const Layout& at, int64_t b) {
   const int32_t* const given = ctx.in<int32_t>(lengths);
   return given == nullptr ? at.sequence : given[b];
@@ -80,13 +80,14 @@ void CheckLengths(const CpuContext& ctx, size_t lengths, const Layout& at) {
   }
 }
 
-// The positions of row b's tokens in their documents; nullptr: they are of one document.
+// The positions of row b's tokens in their documents; nullptr: all belong to one document.
 const int32_t* Positions(const CpuContext& ctx, size_t positions, const Layout& at, int64_t b) {
   const int32_t* const given = ctx.in<int32_t>(positions);
   return given == nullptr ? nullptr : given + b * at.sequence;
 }
 
-// A document's tokens are consecutive, so that the first key that a query sees never decreases.
+// Throws InternalError on invalid positions. A document's tokens are consecutive, so that the first
+// key that a query sees never decreases.
 void CheckPositions(const CpuContext& ctx, size_t positions, const Layout& at) {
   if (!ctx.has_input(positions)) return;
   for (int64_t b = 0; b < at.batch; ++b) {
@@ -100,7 +101,7 @@ void CheckPositions(const CpuContext& ctx, size_t positions, const Layout& at) {
   }
 }
 
-// Fills the rows [begin, end), `width` values each and `stride` apart, with zeros.
+// Fills the rows [begin, end) with zeros; each has `width` values, and rows are `stride` apart.
 template <typename S>
 void ZeroRows(S* rows, int64_t stride, int64_t width, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) std::fill_n(rows + i * stride, width, S(0.0f));

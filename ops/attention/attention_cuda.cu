@@ -1,10 +1,11 @@
-// attention and attention_backward, by the first of these that serves the problem:
+// attention and attention_backward, computed by the first of these that supports the problem:
 //
-//   Hopper (attention_hopper.cuh)  16 bits, heads up to 256 wide; forward only with dropout, under
-//                                  a soft cap, or where documents or a window limit what queries
-//                                  see; heads up to 64 wide under a soft cap not backward
-//   cuDNN (cudnn_attention.h)      16 bits, no dropout, no soft cap, no documents apart, no window
-//                                  that cuts; the GPUs and shapes it knows
+//   Hopper (attention_hopper.cuh)  16 bits, heads up to 256 wide; forward only with dropout, with a
+//                                  soft cap, or if documents or a window limit what queries see;
+//                                  with a soft cap, heads up to 64 wide not backward
+//   cuDNN (cudnn_attention.h)      16 bits, no dropout, no soft cap, no positions, no window
+//   shorter
+//                                  than the row; the GPUs and shapes that it supports
 //   mma.sync (attention_mma.cuh)   16 bits and TF32, heads up to 256 wide
 //   FMAs (attention_forward.cuh)   the rest: float32, odd head widths, old GPUs
 //
@@ -13,7 +14,7 @@
 //
 // Bytes: forward qkv and out once, 4 for each query of a head; backward qkv, out, dout and dqkv
 // once and cuDNN's workspace several times. Our own kernels find the largest magnitude of a result
-// as they store it; what cuDNN has made is read once more.
+// as they store it; a result of cuDNN is read once more.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -43,13 +44,13 @@ namespace {
 constexpr int kPaddingRows = 16;
 constexpr int kPaddingThreads = 256;
 
-// Zeros for the padding of rows of unequal length: of data[b][outer][T], elements of `width`
-// values, those from lengths[b] on. A block has kPaddingRows elements of one b and outer index.
-// Bytes: those that are written.
+// Writes zeros to the padding of rows of unequal length: to the elements of data[b][outer][T] from
+// lengths[b] on, which have `width` values each. A block has kPaddingRows elements of one b and
+// outer index. Bytes: those that are written.
 template <typename T>
 __global__ __launch_bounds__(kPaddingThreads) void ZeroPaddingKernel(
     T* data, const int32_t* lengths, int64_t outer, int64_t sequence, int64_t width) {
-  const int64_t row = blockIdx.y;  // of [b][outer]
+  const int64_t row = blockIdx.y;  // index into [b][outer]
   int64_t first = int64_t{blockIdx.x} * kPaddingRows;
   const int64_t end = min(sequence, first + kPaddingRows);
   first = max(first, min(sequence, int64_t{max(0, lengths[row / outer])}));
@@ -64,7 +65,7 @@ void ZeroPadding(T* data, const int32_t* lengths, int64_t batch, int64_t outer, 
                  int64_t width, cudaStream_t stream) {
   constexpr int64_t kMost = 65535;  // the limit of a grid's second dimension
   const int64_t blocks = (sequence + kPaddingRows - 1) / kPaddingRows;
-  const int64_t rows_at_once = max(int64_t{1}, kMost / outer);  // of the batch
+  const int64_t rows_at_once = max(int64_t{1}, kMost / outer);  // of the batch, per launch
   for (int64_t b = 0; b < batch; b += rows_at_once) {
     const int64_t count = min(rows_at_once, batch - b);
     const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(count * outer));
@@ -74,9 +75,9 @@ void ZeroPadding(T* data, const int32_t* lengths, int64_t batch, int64_t outer, 
   }
 }
 
-// The index of the input rng; lengths and positions come after it.
+// The index of the input rng; lengths and positions are the next inputs.
 constexpr size_t kForwardRng = 1, kBackwardRng = 4;
-// Of the output for the largest magnitude.
+// The index of the output for the largest magnitude.
 constexpr size_t kForwardLargest = 2, kBackwardLargest = 1;
 
 AttentionProblem Problem(const CudaContext& ctx, size_t rng) {
@@ -134,7 +135,7 @@ int64_t LseBytes(const AttentionProblem& p) {
   return AttentionLseBytes(p.batch * p.heads * p.sequence);
 }
 
-// nullptr: use our own kernels.
+// The plan of cuDNN for the call; nullptr: our own kernels are used.
 const CudnnAttention* Choose(const CudaContext& ctx, CudnnAttentionPass pass) {
   if (ctx.attributes.GetReal("dropout") != 0 || ctx.dtype() == graph::DType::kFloat32 ||
       AttentionSoftcap(ctx.attributes) > 0) {
@@ -168,15 +169,15 @@ bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
          HasHopperBackward();
 }
 
-// Whether mma.sync serves the problem.
+// Whether mma.sync supports the problem.
 template <typename T>
 bool OnTensorCores(const CudaContext& ctx, const AttentionProblem& p) {
   const bool low = p.dtype != graph::DType::kFloat32 || UsesTf32(ctx.attributes, p.dtype);
   return low && HasMmaAttention<T>(p.head, ctx.libraries.properties());
 }
 
-// The largest magnitude of output 0 at `to`, which may be nullptr: our own kernels add to what
-// BeginLargest sets, FindLargest reads the output.
+// Two ways to find the largest magnitude of output 0, stored at `to`, which may be nullptr.
+// BeginLargest sets it to 0 before our own kernels, which raise it; FindLargest reads the output.
 void BeginLargest(const CudaContext& ctx, uint32_t* to) {
   if (to == nullptr) return;
   gpu::Check(cudaMemsetAsync(to, 0, sizeof(*to), ctx.stream), "cudaMemsetAsync");
@@ -226,7 +227,7 @@ void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
   LaunchAttentionForward(a, ctx.stream, softcap);
 }
 
-// Sets the padding's out and lse to zero, which no kernel writes.
+// Sets out and lse of the padding to zero, because no kernel writes them.
 void ZeroForward(const CudaContext& ctx, const AttentionProblem& p, float* lse) {
   const int32_t* const lengths = ctx.in<int32_t>(kForwardRng + 1);
   if (lengths == nullptr) return;
@@ -241,7 +242,7 @@ void Forward(const CudaContext& ctx) {
   uint32_t* const largest = ctx.out<uint32_t>(kForwardLargest);
   const CudnnAttention* const plan = Choose(ctx, CudnnAttentionPass::kForward);
   if (plan != nullptr) {
-    // The same engine runs whether lse is wanted or not, so that `out` has the same bits.
+    // The same engine runs whether lse is requested or not, so that `out` has the same bits.
     char* workspace = static_cast<char*>(ctx.workspace);
     float* const lse = ctx.has_output(1) ? ctx.out<float>(1) : reinterpret_cast<float*>(workspace);
     if (!ctx.has_output(1)) workspace += LseBytes(p);
@@ -284,7 +285,7 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
         const WidestAttention widest(p.batch, p.sequence, p.heads);
         return LaunchWidestBackward(a, widest, ctx.workspace, processors, ctx.stream, softcap);
       }
-      // The kernels of one pass take padded rows or a window, not both.
+      // The one-pass kernels support padded rows or a window, but not both.
       const bool two_passes = p.padded && a.ranges.cuts();
       const OnePassAttention pass(p.batch, p.sequence, p.heads, p.kv_heads, p.causal);
       if (!two_passes && !softcap.caps() && PrefersOnePass(pass, p.head)) {

@@ -1,9 +1,9 @@
 // Rotation of query and key heads by position (formula in rotary.h). A task takes a few positions:
 // the cosines and sines of a position are computed once for all heads of all sequences. With the
 // input `positions`, tasks first fill a table for the positions 0 to T − 1, then take a few tokens
-// each: a token's bits depend on its own position alone. Bytes: qkv
-// read and written once; in place, what passes unchanged is not accessed. The largest magnitude of
-// the result is found afterwards, in one more read.
+// each: a token's bits depend only on its own position. Bytes: qkv is read and written once; in
+// place, the values that pass unchanged are not accessed. The largest magnitude of the result is
+// found afterwards, in one more read.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -20,7 +20,7 @@ using graph::OpCall;
 
 constexpr int64_t kPositions = 4;
 
-// May work in place: a pair is read before it is written.
+// Rotates one head. May work in place: a pair is read before it is written.
 template <typename S, typename T>
 void RotateHead(const S* x, S* y, const T* cosines, const T* sines, int64_t pairs, int64_t head) {
   const S* const x2 = x + pairs;
@@ -36,8 +36,8 @@ void RotateHead(const S* x, S* y, const T* cosines, const T* sines, int64_t pair
   if (x != y) std::copy(x + 2 * pairs, x + head, y + 2 * pairs);
 }
 
-// The workspace: frequencies, then a row of cosines and a row of sines for each thread, or, with
-// the input `positions`, for each position.
+// The workspace holds frequencies, and then rows of cosines and sines: one of each for each thread
+// or, with the input `positions`, for each position.
 template <typename T>
 int64_t RowElements(int64_t pairs) {
   return (pairs * int64_t{sizeof(T)} + 63) / 64 * 64 / int64_t{sizeof(T)};
@@ -73,7 +73,7 @@ void Run(const CpuContext& ctx) {
   RotaryFrequencies(ctx.attributes, pairs, 0, {frequencies, static_cast<size_t>(pairs)});
   T* const tables = reinterpret_cast<T*>(frequencies + RowElements<float>(pairs));
 
-  // A row of cosines, then a row of sines.
+  // A row of the table: cosines, then sines.
   const int64_t table = 2 * RowElements<T>(pairs);
   const auto fill = [&](int64_t position, T* cosines) {
     T* const sines = cosines + RowElements<T>(pairs);

@@ -1,10 +1,10 @@
 // Rotation of query and key heads by position (formula in rotary.h). A block takes one token of
 // several sequences: it computes the cosines and sines of their position once, in shared memory,
-// for all heads. With the input `positions` sequences have different ones, and a block takes one
-// token. A thread rotates 16 bytes of a head's first half with those of the second. Bytes: qkv read
-// and written once; in place, the value heads are not accessed, but read for the largest magnitude
-// of the result, which costs nothing else: each block adds its own. Where heads are turned in part,
-// the rest of a head is treated as the values are.
+// for all heads. With the input `positions` the sequences' positions differ, and a block takes one
+// token. A thread rotates 16 bytes of a head's first half with those of the second half. Bytes: qkv
+// is read and written once. In place, the value heads are not accessed, unless the largest
+// magnitude of the result is requested: then they are read, and each block adds its own maximum. If
+// heads are rotated in part, the rest of a head is treated like the values.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -30,25 +30,25 @@ struct Frequencies {
 
 struct Geometry {
   int64_t sequences, length;
-  int width;         // of a row of qkv
-  int rotated;       // heads
-  int pairs;         // of a head
+  int width;         // width of a row of qkv
+  int rotated;       // number of rotated heads
+  int pairs;         // pairs of a head that are rotated
   int begin, count;  // the pairs that this launch rotates
-  float sign;        // −1: the inverse
+  float sign;        // −1: inverse rotation
 };
 
-// All of each head turns, by cosines and sines as they are.
+// Heads are rotated completely, without a factor on cosines and sines.
 struct WholeRotary {
   static constexpr float scale = 1;
 };
 
-// Heads are turned in part, or their cosines and sines have a factor.
+// Heads are rotated in part, or cosines and sines have a factor.
 struct PartialRotary {
   int head_width;
   float scale;  // the attention factor
 };
 
-// The elements of `heads` heads.
+// The number of elements of `heads` heads.
 template <typename T>
 __device__ T HeadsWidth(T heads, const Geometry& g, WholeRotary) {
   return heads * 2 * g.pairs;
@@ -58,20 +58,20 @@ __device__ T HeadsWidth(T heads, const Geometry& /*g*/, const PartialRotary& par
   return heads * partial.head_width;
 }
 
-// The element of qkv where pack `item` of the block's first halves begins; `pair` is its first
-// pair.
+// The index in qkv at which pack `item` of the block's first halves begins. Sets `pair` to the
+// pack's first pair.
 template <int N, typename P>
 __device__ int64_t FirstHalf(const Geometry& g, uint32_t item, int64_t begin, int64_t t, int& pair,
                              const P& partial) {
   const uint32_t packs = g.count / N;
-  const uint32_t head = item / packs;  // of all sequences
+  const uint32_t head = item / packs;  // counted over all sequences
   const uint32_t sequence = head / g.rotated;
   pair = static_cast<int>(item - head * packs) * N;
   const int64_t row = (begin + sequence) * g.length + t;
   return row * g.width + HeadsWidth(head - sequence * g.rotated, g, partial) + g.begin + pair;
 }
 
-// Rounds and writes a pack. kLargest: `largest` becomes at least its largest magnitude.
+// Rounds and writes a pack. With kLargest, raises `largest` to the pack's largest magnitude.
 template <bool kLargest, int N, typename S>
 __device__ void StoreRotated(S* to, const float (&values)[N], uint32_t& largest) {
   const Pack<S, N> rounded = RoundPack<S, N>(values);
@@ -79,12 +79,12 @@ __device__ void StoreRotated(S* to, const float (&values)[N], uint32_t& largest)
   if constexpr (kLargest) largest = WithMagnitudes(largest, rounded);
 }
 
-// What follows the turned elements of query and key heads: copied, unless in place, and read for
-// the largest magnitude.
+// Handles the unrotated rest of query and key heads: copies it, unless the op works in place, and
+// reads it for the largest magnitude.
 template <int N, bool kLargest, typename S>
 __device__ void PassRest(const Geometry& g, const PartialRotary& partial, int64_t begin,
                          int sequences, int64_t t, const S* in, S* out, uint32_t& largest) {
-  const int packs = (partial.head_width - 2 * g.pairs) / N;  // of a head
+  const int packs = (partial.head_width - 2 * g.pairs) / N;  // per head
   for (int item = threadIdx.x; item < sequences * g.rotated * packs; item += kThreads) {
     const int head = item / packs;
     const int64_t row = (begin + head / g.rotated) * g.length + t;
@@ -96,8 +96,8 @@ __device__ void PassRest(const Geometry& g, const PartialRotary& partial, int64_
   }
 }
 
-// kApart: `places` has the position of each token; otherwise it is nullptr, or has that of the
-// first token of each sequence. P: WholeRotary or PartialRotary.
+// kApart: `places` has the position of each token. Otherwise `places` is nullptr, or has the
+// position of the first token of each sequence. P: WholeRotary or PartialRotary.
 template <int N, bool kLargest, bool kApart, typename S, typename P>
 __global__ void __launch_bounds__(kThreads)
     RotaryKernel(const __grid_constant__ Frequencies frequencies, const Geometry g,

@@ -18,8 +18,8 @@ float RotaryPower(double theta, int64_t i, int64_t pairs) {
   return static_cast<float>(std::pow(theta, static_cast<double>(exponent)));
 }
 
-// Llama 3: pairs with many turns within the original context stay, those with few are slowed down,
-// those between are interpolated.
+// Llama 3's frequency: pairs with many turns within the original context are unchanged, those with
+// few are slowed down, and those between are interpolated.
 float Llama3Frequency(const Attributes& attributes, float frequency) {
   const double factor = attributes.GetReal("factor");
   const double low = attributes.GetReal("low_freq_factor");
@@ -30,8 +30,8 @@ float Llama3Frequency(const Attributes& attributes, float frequency) {
   return static_cast<float>((1 - keep) * frequency / factor + keep * frequency);
 }
 
-// YaRN: how much pairs are slowed down, a ramp from 0 for those that make beta_fast turns within
-// the original context to 1 for those that make beta_slow.
+// YaRN's ramp of how much pairs are slowed down: from 0 for pairs that make beta_fast turns within
+// the original context, to 1 for pairs that make beta_slow.
 class YarnRamp {
  public:
   YarnRamp(const Attributes& attributes, int64_t pairs) {
@@ -48,7 +48,8 @@ class YarnRamp {
       high = std::ceil(high);
     }
     low = std::max(low, 0.0);
-    // Hugging Face bounds it by the width, not by the number of pairs; trained weights expect that.
+    // Hugging Face bounds `high` by the width, not by the number of pairs; trained weights expect
+    // that.
     high = std::min(high, width - 1);
     if (low == high) high += 0.001;
     begin_ = static_cast<float>(low);
@@ -63,7 +64,7 @@ class YarnRamp {
   float begin_, length_;
 };
 
-// Takes the first factor off `word`.
+// Parses the first factor of `word` and removes it.
 double TakeStretch(std::string_view& word) {
   while (word.starts_with(' ')) word.remove_prefix(1);
   double factor = 0;

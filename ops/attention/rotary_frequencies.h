@@ -1,4 +1,4 @@
-// The angles per position of rotary pairs, and what else the kernels of the op read from its
+// The angles per position of rotary pairs, and other values that the kernels compute from the op's
 // attributes (formula in rotary.h).
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace plimsoll::ops {
 
-// r, the elements of a head that are turned.
+// r, the number of elements of a head that are rotated.
 int64_t RotaryWidth(const graph::Attributes& attributes, int64_t head_width);
 
 // The attention factor, by which cosines and sines are multiplied.
 float RotaryScale(const graph::Attributes& attributes);
 
-// Fills `to` with the frequencies of the pairs begin, begin + 1, … of the r/2 = `pairs`, in float32
+// Fills `to` with the frequencies of the pairs begin, begin + 1, … among `pairs` = r/2, in float32
 // as Hugging Face computes them. Throws InternalError when `stretch` is too short. Allocates
 // nothing.
 void RotaryFrequencies(const graph::Attributes& attributes, int64_t pairs, int64_t begin,
@@ -25,7 +25,7 @@ void RotaryFrequencies(const graph::Attributes& attributes, int64_t pairs, int64
 
 // The attribute "stretch": a positive factor for each pair, as a word such as "1 1.05 2.5".
 std::string StretchWord(const std::vector<double>& stretch);
-// InternalError when the word is malformed.
+// The number of factors in the word. Throws InternalError when the word is malformed.
 int64_t StretchCount(const std::string& word);
 
 }  // namespace plimsoll::ops

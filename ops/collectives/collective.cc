@@ -33,7 +33,7 @@ std::vector<TensorType> InferAllReduce(const OpCall& call) {
   return InferSame(call);
 }
 
-// The maximum has no gradient: no loss reads it.
+// The maximum has no gradient, because no loss reads it.
 Value AllReduceGradient(GradientContext& ctx) {
   if (ReductionOf(ctx.attributes()) == Reduction::kMax) {
     throw InternalError("a maximum over ranks has no gradient");
@@ -46,7 +46,7 @@ void CheckParts(const OpCall& call, const Shape& whole, const Shape& part) {
         whole.ToString() + " is no multiple of " + part.ToString());
 }
 
-// y is x's part.
+// Infers the type of y, a part of x.
 std::vector<TensorType> InferPart(const OpCall& call) {
   const Shape shape = GetShape(call.attributes);
   CheckParts(call, call.input(0).shape, shape);
@@ -65,7 +65,7 @@ std::vector<TensorType> InferAllGather(const OpCall& call) {
   return {{call.input(0).dtype, shape}};
 }
 
-// Gradients of x, given that of y.
+// The gradient of x if it equals the gradient of y.
 Value HandOn(GradientContext& ctx) { return ctx.output_gradient(0); }
 
 Value ReduceScatterGradient(GradientContext& ctx) {
@@ -83,7 +83,7 @@ Value SumGradientGradient(GradientContext& ctx) {
   return AllReduce(ctx.builder(), ctx.output_gradient(0), AxisOf(ctx.attributes()), "");
 }
 
-// No gradient: nullptr.
+// Defines an op with one result. `gradient` may be nullptr: the op has no gradient.
 OpDef OneResult(std::string name, std::vector<graph::Argument> inputs, std::string result,
                 std::vector<TensorType> (*infer)(const OpCall&),
                 Value (*gradient)(GradientContext&)) {
@@ -106,13 +106,13 @@ OpDef AsView(OpDef op) {
   return op;
 }
 
-// Two ops: NAME_start (x) → y and NAME_done (y, x?) → result.
+// Defines two ops: NAME_start (x) → y and NAME_done (y, x?) → result.
 struct Collective {
   std::string name, result;
   std::vector<TensorType> (*infer)(const OpCall&);
   Value (*gradient)(GradientContext&);
-  std::string_view reason;  // of the precision
-  bool in_place;            // y may have the memory of x
+  std::string_view reason;  // of the precision rule
+  bool in_place;            // y may use the memory of x
   bool done_reads_x;
 };
 

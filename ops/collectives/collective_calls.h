@@ -1,5 +1,5 @@
-// Translates a collective's node to the communicator's call, alike on all devices. A rank that is
-// alone on its axis copies.
+// Translates a collective's node to the communicator's call, in the same way on all devices. A rank
+// that is the only one of its axis copies.
 #pragma once
 
 #include <string>
@@ -13,7 +13,8 @@ namespace plimsoll::ops {
 // Copies a tensor on the stream; does nothing when it is already in place.
 using CopyTensor = void(const TensorRef& from, const TensorRef& to, void* stream);
 
-// The ranks of the call's axis; checks that `whole` holds one `part` from each. nullptr: alone.
+// The communicator of the call's axis; nullptr: this rank is the only one. Checks that `whole`
+// holds one `part` from each rank.
 inline Communicator* RanksOf(const KernelCall& call, const TensorRef& whole,
                              const TensorRef& part) {
   const int64_t size = call.ranks == nullptr ? 1 : call.ranks->size();
@@ -29,7 +30,8 @@ inline void CallAllReduce(const KernelCall& call, void* stream, CopyTensor* copy
   if (call.ranks == nullptr) return copy(x, y, stream);
   const int64_t elements = x.type.shape.elements();
   const Reduction reduction = ReductionOf(call.attributes);
-  // The bits of floats that are not negative order as integers do, NaN above infinity.
+  // The maximum is taken of bits as integers: the bits of non-negative floats have the same order,
+  // with NaN above infinity.
   const graph::DType dtype = reduction == Reduction::kMax ? graph::DType::kInt32 : x.type.dtype;
   call.ranks->AllReduce(x.data, y.data, elements, dtype, reduction, stream);
 }

@@ -1,5 +1,5 @@
-// Collectives, enqueued by NCCL on the kernel's stream. Neighbouring nodes of one kind form a
-// group, which NCCL runs as one kernel. A rank that is alone only copies.
+// Collectives, enqueued by NCCL on the kernel's stream. Consecutive nodes of one kind form a group,
+// which NCCL runs as one kernel. A rank that is the only one of its axis only copies.
 #include "gpu/check.h"
 #include "ops/collectives/collective_calls.h"
 #include "ops/cuda_kernel.h"
@@ -21,7 +21,7 @@ void Run(const CudaContext& ctx) {
   call(ctx, ctx.stream, &Copy);
 }
 
-// Neighbours along different axes form different groups.
+// Consecutive nodes along different axes form different groups.
 template <Call* call, Calls kind>
 void RunGroup(std::span<const CudaContext> nodes) {
   for (size_t first = 0; first < nodes.size();) {

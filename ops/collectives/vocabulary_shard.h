@@ -1,6 +1,6 @@
-// This rank's part of a vocabulary. An op whose table is split among the ranks of a mesh axis has
-// the optional attribute "axis": its table has this rank's rows, for the tokens from rank · rows
-// on. Tokens and targets are numbered over the whole vocabulary.
+// This rank's shard of a vocabulary. An op whose table is sharded among the ranks of a mesh axis
+// has the optional attribute "axis": its table has this rank's rows, for the tokens from rank ·
+// rows on. Tokens and targets are numbered over the full vocabulary.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace plimsoll::ops {
 inline bool SplitsVocabulary(const graph::Attributes& attributes) { return attributes.Has("axis"); }
 
 struct VocabularyShard {
-  bool split;           // by the attribute, even if the rank is alone
-  Communicator* ranks;  // nullptr: no others
+  bool split;           // whether the attribute "axis" is set, even if the rank is the only one
+  Communicator* ranks;  // nullptr: this rank is the only one
   int64_t begin;        // this rank's first token
   int64_t rows;         // number of this rank's tokens
-  int64_t whole;        // number of all ranks' tokens
+  int64_t whole;        // number of tokens of all ranks
 
   // `others`: the ranks of the axis (KernelCall::ranks).
   VocabularyShard(const graph::Attributes& attributes, Communicator* others, int64_t table_rows)
@@ -27,9 +27,10 @@ struct VocabularyShard {
         rows(table_rows),
         whole(ranks != nullptr ? ranks->size() * table_rows : table_rows) {}
 
-  // Whether this is the first rank, which adds terms that the sum over ranks must contain once.
+  // Whether this is the first rank. It adds the terms that the sum over ranks must contain once.
   bool first() const { return ranks == nullptr || ranks->rank() == 0; }
-  // The token's row of the table; outside [0, rows) for a token of another rank or none.
+  // The token's row of the table; outside [0, rows) for a token of another rank and for an invalid
+  // token.
   int64_t Row(int64_t token) const { return token - begin; }
   bool Has(int64_t token) const { return token >= begin && token < begin + rows; }
 };

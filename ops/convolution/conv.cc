@@ -29,7 +29,7 @@ using graph::Value;
 
 namespace {
 
-// Of tensors with that many dimensions.
+// The attributes of a window over tensors with `rank` dimensions.
 Attributes WindowAttributes(const ConvWindow& window, size_t rank) {
   Attributes attributes = {{"groups", window.groups}};
   constexpr const char* kAxes[3] = {"d", "h", "w"};
@@ -60,7 +60,7 @@ Value Conv(graph::Builder& g, Value x, Value weight, Value bias, const ConvWindo
 Value ConvTranspose(graph::Builder& g, Value x, Value weight, Value bias, const ConvWindow& window,
                     const std::array<int64_t, 3>& more, std::string_view name) {
   const Shape from = g.shape(x), kernel = g.shape(weight);
-  const size_t rank = from.rank(), unused = 5 - rank;  // axes of ConvWindow
+  const size_t rank = from.rank(), unused = 5 - rank;  // unused axes of ConvWindow
   std::vector<int64_t> dims = {from.dim(0)};
   for (size_t i = unused; i < 3; ++i) {
     const int at = static_cast<int>(i - unused) + 1;
@@ -137,7 +137,7 @@ void ConvGradient(GradientContext& context) {
   graph::Builder& g = context.builder();
   const Value dy = context.output_gradient(0);
   const bool weight = context.wants(1), bias = context.wants(2);
-  // The weight's gradient comes first, so that dx can then overwrite x.
+  // The weight's gradient is emitted first, so that dx can then overwrite x.
   if (weight || bias) {
     const Value acc_weight = weight ? context.TakePartial(1) : kNoTensor;
     const Value acc_bias = bias ? context.TakePartial(2) : kNoTensor;
@@ -162,7 +162,7 @@ void ConvTransposeGradient(GradientContext& context) {
                WithShape(context.attributes(), g.shape(context.input(1))), "", {true, false})[0];
     context.SetGradient(1, dweight);
   }
-  if (context.wants(2)) {  // column sums of dy; no product is asked for
+  if (context.wants(2)) {  // the column sums of dy suffice: no product is needed
     const Value dbias =
         g.Emit("linear_dw", {dy, dy, kNoTensor, context.TakePartial(2)}, {}, "", {false, true})[1];
     context.SetGradient(2, dbias);
@@ -221,7 +221,8 @@ int64_t ConvDxWorkspace(const OpCall& call) {
   return ConvWorkspaceLimit(call) + (call.has_input(2) ? StagedGradientBytes(call.input(2)) : 0);
 }
 
-// The column sums and the convolution use it in turn.
+// The workspace is used first for the column sums, then for the convolution, or the other way
+// round.
 int64_t ConvDwWorkspace(const OpCall& call) {
   const TensorType& dy = call.input(1);
   int64_t bytes = call.has_output(1) ? ColumnSumsBytes(dy.shape.rows(), dy.shape.dim(-1)) : 0;

@@ -5,12 +5,12 @@
 // Row p of columns(x) holds the patch of x that output pixel p sees: [taps, I/G], zeros outside x.
 // Channels are last, so a row is `taps` copies of I/G elements. Columns are made for a block of
 // pixels at a time, on all threads, and multiplied by one GEMM on all threads, which sums 16-bit
-// types in float32. A pointwise convolution is one product over x as it lies.
+// types in float32. A pointwise convolution is one product with x itself.
 //
 // A transposed convolution is dx of x, plus bias.
 //
-// dx is gathered. Input pixels p, p + stride, … (a phase) meet the same taps of the kernel, each in
-// one output pixel; pixels of other phases meet the other taps. So dx costs the same products as y.
+// dx is gathered. Input pixels p, p + stride, … (a phase) use the same taps of the kernel, each tap
+// in one output pixel; pixels of other phases use other taps. So dx costs the same products as y.
 // weight' holds the weights of the phase's taps as [taps, O/G, I/G].
 //
 // Bytes: every argument once, columns written and read once, GEMM's packing.
@@ -35,9 +35,9 @@ ConvGeometry Geometry(const CpuContext& ctx, const Shape& x, const Shape& weight
   return GeometryOf({ctx.op, {}, {}, ctx.attributes}, x, weight);
 }
 
-// Elements of columns that are made at a time. With them fit their product's packed panels into a
-// core's cache, and the block does not depend on the number of threads, as the order of dweight's
-// sums must not.
+// The number of elements of columns that are made at a time. With this number, the packed panels of
+// their product fit a core's cache. The block does not depend on the number of threads, because the
+// order of dweight's sums must not.
 constexpr int64_t kColumns = 1 << 19;
 constexpr int64_t kGrain = 32;  // rows that a thread fills at a time
 
@@ -45,8 +45,8 @@ int64_t BlockRows(int64_t rows, int64_t width) {
   return std::clamp<int64_t>(kColumns / std::max<int64_t>(width, 1), 1, std::max<int64_t>(rows, 1));
 }
 
-// The most that the product of a block needs, by gemm_bytes(rows of the block). The last block may
-// need more than a whole one, although it has fewer rows: GEMM cuts it otherwise.
+// The largest gemm_bytes(rows of the block) of all blocks. The last block may need more than a full
+// one, although it has fewer rows, because GEMM cuts it differently.
 template <typename GemmBytesOf>
 int64_t MostOfBlocks(int64_t rows, int64_t block, const GemmBytesOf& gemm_bytes) {
   const int64_t last = rows % block;
@@ -76,7 +76,7 @@ class Scratch {
   int64_t left_;
 };
 
-// The coordinates of number `index` in an array [batch, extent].
+// The coordinates of the element `index` of an array [batch, extent].
 struct Pixel {
   int64_t image;
   Spatial at;
@@ -91,13 +91,13 @@ Pixel PixelOf(int64_t index, const Spatial& extent) {
   return pixel;
 }
 
-// Along one dimension, pixel p of one array sees `count` pixels of another, the source:
-// p · scale + first, and from there on every `step`.
+// What pixel p of one array sees of another array, the source, along one dimension: `count` pixels,
+// beginning at p · scale + first, with a distance of `step`.
 struct Sight {
   int64_t scale = 1, first = 0, step = 1, count = 1;
 };
 
-// Pixels of one array, [batch, extent], and what they see of the source along each dimension.
+// The pixels of an array [batch, extent], and what they see of the source along each dimension.
 struct View {
   Spatial extent;
   std::array<Sight, 3> along;
@@ -106,13 +106,13 @@ struct View {
 
 template <typename S>
 struct Source {
-  const S* data;     // of the group's first channel
-  Spatial extent;    // pixels of an image
-  int64_t channels;  // of a pixel
-  int64_t taken;     // of these, the group's
+  const S* data;     // the first channel of the group
+  Spatial extent;    // the size of an image
+  int64_t channels;  // channels of a pixel
+  int64_t taken;     // channels of the group
 };
 
-// Writes what a pixel sees, `taken` channels of each, and zeros for what lies outside.
+// Writes `taken` channels of each pixel that `pixel` sees, and zeros for pixels outside the source.
 template <typename S>
 void FillRow(const View& view, const Source<S>& from, const Pixel& pixel, S* to) {
   const auto seen = [&](int i, int64_t k) {
@@ -138,7 +138,7 @@ void FillRow(const View& view, const Source<S>& from, const Pixel& pixel, S* to)
   }
 }
 
-// Fills rows begin … end of columns.
+// Fills the rows [begin, end) of columns.
 template <typename S>
 void FillColumns(const View& view, const Source<S>& from, int64_t begin, int64_t end, S* columns,
                  ThreadPool& pool) {
@@ -150,7 +150,7 @@ void FillColumns(const View& view, const Source<S>& from, int64_t begin, int64_t
   });
 }
 
-// What output pixels see of x.
+// How output pixels see x.
 View PatchView(const ConvGeometry& g) {
   View view{g.out, {}};
   for (int i = 0; i < 3; ++i) {
@@ -159,8 +159,8 @@ View PatchView(const ConvGeometry& g) {
   return view;
 }
 
-// Input pixels first, first + stride, …, and what they see of y: through which taps of the kernel,
-// from tap `tap` on every `tap_step`.
+// A phase: the input pixels first, first + stride, …, and how they see y. They use the taps of the
+// kernel from `tap` on, every `tap_step`.
 struct Phase {
   Spatial first, tap, tap_step;
   View view;
@@ -172,7 +172,7 @@ Phase PhaseAt(const ConvGeometry& g, const Spatial& first) {
     const int64_t stride = g.stride[i], dilation = g.dilation[i];
     phase.view.extent[i] = std::max<int64_t>(0, (g.in[i] - first[i] + stride - 1) / stride);
     phase.tap_step[i] = stride / std::gcd(stride, dilation);
-    // Pixel first + j·stride meets a tap in output pixel j + distance / stride.
+    // Pixel first + j·stride uses a tap in output pixel j + distance / stride.
     const auto distance = [&](int64_t tap) { return first[i] + g.pad[i] - tap * dilation; };
     int64_t& tap = phase.tap[i];
     while (tap < g.kernel[i] && distance(tap) % stride != 0) ++tap;
@@ -242,7 +242,7 @@ int64_t ConvWorkspace(const OpCall& call, int /*threads*/) {
          });
 }
 
-// Copies the weights of a group that a phase meets, as [taps, O/G, I/G].
+// Copies the weights of a group for the taps that a phase uses, as [taps, O/G, I/G].
 template <typename S>
 void CopyWeights(const ConvGeometry& g, const Phase& phase, const S* weight, S* to,
                  ThreadPool& pool) {
@@ -262,8 +262,8 @@ void CopyWeights(const ConvGeometry& g, const Phase& phase, const S* weight, S* 
   });
 }
 
-// Calls visit(at, row) for a phase's pixels begin … end: the pixel's number in dx, and its row
-// among these.
+// Calls visit(at, row) for a phase's pixels [begin, end): `at` is the pixel's index in dx, `row`
+// its index in the range.
 template <typename Visit>
 void ForEachPixel(const ConvGeometry& g, const Phase& phase, int64_t begin, int64_t end,
                   ThreadPool& pool, const Visit& visit) {

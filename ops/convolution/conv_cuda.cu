@@ -1,15 +1,15 @@
-// Formulas in ops/convolution/conv.h. Where every output pixel is made of one input pixel, they are
-// the matrix products of ops/linear/linear_cuda.h, or of ops/convolution/conv_kernels_cuda.h.
+// Formulas in ops/convolution/conv.h. If every output pixel depends on one input pixel, they are
+// the matrix products of ops/linear/linear_cuda.h or of ops/convolution/conv_kernels_cuda.h.
 // Otherwise cuDNN convolves (ops/cuda/cudnn_convolution.h), by the plan that was measured to be the
-// fastest; around it, one kernel each adds a bias, adds acc, or widens dweight, which cuDNN sums in
-// float32 and rounds once to the type of x. dbias is a column sum of dy. A transposed convolution
-// is dx of x, plus bias.
+// fastest. Separate kernels then add a bias, add acc, or widen dweight, which cuDNN sums in float32
+// and rounds once to the type of x. dbias is a column sum of dy. A transposed convolution is dx of
+// x, plus bias.
 //
-// Some transposed convolutions are matrix products (ops/convolution/conv_kernels_cuda.h), and so is
-// dx where cuDNN has no engine for it or, in strict float32 with strides, none that is fast.
+// Some transposed convolutions are matrix products (ops/convolution/conv_kernels_cuda.h). So is dx,
+// if cuDNN has no engine for it or, in strict float32 with strides, no fast one.
 //
-// Elsewhere, and where a tensor does not begin at a multiple of 16 bytes, plain kernels take
-// cuDNN's place: one thread for each element of y and dx, one block for each element of dweight,
+// In all other cases, and if a tensor does not begin at a multiple of 16 bytes, plain kernels
+// replace cuDNN: one thread for each element of y and dx; one block for each element of dweight,
 // whose threads share the pixels. They read every operand of every product from memory, and are
 // slow.
 //
@@ -40,7 +40,7 @@ unsigned BlocksFor(int64_t threads) {
   return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
 }
 
-// std::array has no device functions.
+// Replaces std::array, which has no device functions.
 struct DeviceGeometry {
   int64_t batch, in_channels, out_channels, group_in, group_out, taps, rows_out;
   int64_t in[3], kernel[3], out[3], stride[3], pad[3], dilation[3];
@@ -79,7 +79,7 @@ __device__ DevicePixel PixelOf(int64_t index, const int64_t (&extent)[3]) {
   return pixel;
 }
 
-// The pixel of x that output pixel `y` meets at a tap; -1: none.
+// The pixel of x that output pixel `y` reads at a tap; -1: no pixel.
 __device__ int64_t InputOf(const DeviceGeometry& g, const DevicePixel& y, const DevicePixel& tap) {
   int64_t row = y.image;
 #pragma unroll
@@ -91,7 +91,7 @@ __device__ int64_t InputOf(const DeviceGeometry& g, const DevicePixel& y, const 
   return row;
 }
 
-// The pixel of y that meets input pixel `x` at a tap; -1: none.
+// The pixel of y that reads input pixel `x` at a tap; -1: no pixel.
 __device__ int64_t OutputOf(const DeviceGeometry& g, const DevicePixel& x, const DevicePixel& tap) {
   int64_t row = x.image;
 #pragma unroll
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads)
   const int64_t n = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (n >= elements) return;
   const int64_t channel = n % g.in_channels, i = channel % g.group_in;
-  const int64_t first = channel / g.group_in * g.group_out;  // output channel of the group
+  const int64_t first = channel / g.group_in * g.group_out;  // first output channel of the group
   const DevicePixel pixel = PixelOf(n / g.in_channels, g.in);
   float sum = 0;
   for (int64_t tap = 0; tap < g.taps; ++tap) {
@@ -175,12 +175,12 @@ struct Same {
   __device__ float operator()(float a) const { return a; }
 };
 
-// One of the three products.
+// One of the three products: y, dx or dweight.
 struct Product {
-  ConvProblem problem;  // its workspace is the first part of the call's
+  ConvProblem problem;  // its workspace is the first part of the call's workspace
   const void *a, *b;
   void* result;
-  bool staged = false;  // the result is in the workspace, to be added or widened
+  bool staged = false;  // the result is in the workspace; it is then added or widened
 };
 
 Product ProductOf(const CudaContext& ctx, ConvPass pass, const ConvGeometry& geometry) {
@@ -194,14 +194,14 @@ Product ProductOf(const CudaContext& ctx, ConvPass pass, const ConvGeometry& geo
           ctx.out<void>(0)};
 }
 
-// Moves the result to the end of the workspace.
+// Places the product's result at the end of the workspace.
 void Stage(const CudaContext& ctx, const graph::TensorType& type, Product& product) {
   product.staged = true;
   product.problem.workspace_limit -= StagedGradientBytes(type);
   product.result = static_cast<char*>(ctx.workspace) + product.problem.workspace_limit;
 }
 
-// Whether cuDNN takes tensors at these addresses.
+// Whether cuDNN supports tensors at these addresses.
 bool IsForCudnn(const Product& product) {
   return IsAligned(product.a, 16) && IsAligned(product.b, 16) && IsAligned(product.result, 16);
 }
@@ -210,15 +210,15 @@ ConvBuffers BuffersOf(const CudaContext& ctx, const Product& product) {
   return {.a = product.a, .b = product.b, .result = product.result, .workspace = ctx.workspace};
 }
 
-// What computes a dx without cuDNN; nullopt: nothing does.
+// The tiles that compute dx without cuDNN; nullopt: tiles cannot compute it.
 std::optional<ConvTiles> TilesOf(const CudaContext& ctx, const Product& product) {
   const ConvProblem& problem = product.problem;
   if (problem.pass != ConvPass::kDx || !IsForCudnn(product)) return std::nullopt;
   return OverlappingTiles(ctx, problem.geometry, product.result, problem.workspace_limit);
 }
 
-// Whether cuDNN is not asked for it: all that it has for strict float32 with strides is a hundred
-// times as slow as tiles.
+// Whether tiles are used without asking cuDNN. For strict float32 with strides, all engines of
+// cuDNN are a hundred times slower than tiles.
 bool PrefersTiles(const Product& product) {
   const ConvProblem& problem = product.problem;
   return problem.pass == ConvPass::kDx && problem.dtype == graph::DType::kFloat32 &&
@@ -235,7 +235,7 @@ void Prepare(const CudaContext& ctx, const Product& product) {
   if (tiles) PrepareTiles(ctx, *tiles);
 }
 
-// False when cuDNN has no engine for it.
+// Returns false when cuDNN has no engine for the product.
 bool RunByCudnn(const CudaContext& ctx, const Product& product) {
   if (!IsForCudnn(product)) return false;
   const ChosenConvolution* const chosen = FindConvolution(product.problem, ctx.libraries);
@@ -284,7 +284,8 @@ Product ConvProduct(const CudaContext& ctx) {
   return ProductOf(ctx, ConvPass::kForward, ConvGeometryOf(ctx));
 }
 
-// With no more than its two operands; what a transposed convolution is, before its bias.
+// The product dx of the call's first two operands: also that of a transposed convolution, before
+// its bias.
 Product ConvDxProduct(const CudaContext& ctx) {
   return ProductOf(ctx, ConvPass::kDx, ConvDxGeometryOf(ctx));
 }
@@ -302,7 +303,7 @@ Product ConvDwProduct(const CudaContext& ctx) {
   return product;
 }
 
-// Adds the bias, where there is one, to y.
+// Adds the bias to y, if the call has a bias.
 void AddBias(const CudaContext& ctx) {
   if (!ctx.has_input(2)) return;
   const graph::Shape& y = ctx.out_shape(0);

@@ -15,12 +15,12 @@ namespace {
 
 constexpr const char* kAxes[3] = {"d", "h", "w"};
 
-// The attributes NAME_d, NAME_h and NAME_w, from number `first` on.
+// Reads the attributes NAME_d, NAME_h and NAME_w, beginning with number `first` of these.
 Spatial FromAttributes(const OpCall& call, const std::string& name, int64_t fallback, size_t first,
                        int64_t least) {
   Spatial values = {fallback, fallback, fallback};
   for (size_t i = first; i < 3; ++i) {
-    const std::string key = name + "_" + kAxes[i];  // short: it needs no memory of its own
+    const std::string key = name + "_" + kAxes[i];  // short enough not to allocate memory
     if (call.attributes.Has(key)) values[i] = call.attributes.GetInt(key);
     Check(values[i] >= least, call, "a stride, padding or dilation is too small");
   }

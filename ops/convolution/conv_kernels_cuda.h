@@ -10,40 +10,40 @@
 
 namespace plimsoll::ops {
 
-// Transposed convolutions, which are dx of convolutions, as matrix products: each pixel of what
-// they read gives a tile of the result.
+// Transposed convolutions, which are dx of convolutions, as matrix products: each input pixel gives
+// a tile of the result.
 //
 // A call of conv_transpose or conv_dx with its first two arguments. `geometry` is that of the
-// convolution from y to what is read.
+// convolution from the result to the input.
 struct ConvTiles {
   ConvGeometry geometry;
-  bool overlap = true;         // they are summed in float32
-  const void* bias = nullptr;  // [channels of y]
+  bool overlap = true;         // whether tiles overlap; then they are summed in float32
+  const void* bias = nullptr;  // by channel of y
   void* y = nullptr;
-  int64_t workspace_bytes = 0;  // of the call's scratch memory, which it may use
+  int64_t workspace_bytes = 0;  // size of the call's scratch memory, all of which may be used
 };
 
-// Of a conv_transpose, where cuDNN is slower or has no engine.
+// The tiles of a conv_transpose for which cuDNN is slower or has no engine; nullopt for others.
 std::optional<ConvTiles> TilesOf(const CudaContext& ctx, const ConvGeometry& geometry);
-// Without bias, whatever cuDNN has; nullopt: the scratch memory holds no image's tiles, or there
-// are groups.
+// The tiles without bias, even if cuDNN has an engine. nullopt: the scratch memory cannot hold one
+// image's tiles, or there are groups.
 std::optional<ConvTiles> OverlappingTiles(const CudaContext& ctx, const ConvGeometry& geometry,
                                           void* y, int64_t workspace_bytes);
 
 void RunTiles(const CudaContext& ctx, const ConvTiles& tiles);
-// Chooses its matrix products' algorithms.
+// Chooses the algorithms of the matrix products.
 void PrepareTiles(const CudaContext& ctx, const ConvTiles& tiles);
 
 // Convolutions of single pixels that have few outputs, such as the head of a model that gives each
-// pixel a class: too narrow for tensor cores, and libraries' products reach a tenth to a third of
-// what their bytes allow.
+// pixel a class. They are too narrow for tensor cores, and libraries' products reach a tenth to a
+// third of what their bytes allow.
 //
-// Whether the three below compute a call of conv, conv_dx or conv_dw with that geometry.
+// Whether the three functions below compute a call of conv, conv_dx or conv_dw with that geometry.
 bool HasFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
 
 void ConvFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
 void ConvDxFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
-// dweight alone. Its scratch memory is of LinearDwWorkspace bytes.
+// Computes dweight only. Needs LinearDwWorkspace bytes of scratch memory.
 void ConvDwFewOutputs(const CudaContext& ctx, const ConvGeometry& geometry);
 
 }  // namespace plimsoll::ops

@@ -1,12 +1,12 @@
 // y of a transposed convolution from x[pixels, O] and weight[O, taps, I]:
 //   tiles[pixel, tap, i] = Σ_o x[pixel, o] · weight[o, tap, i]
-//   y[p, i] = Σ over (pixel, tap) that meet in p of tiles[pixel, tap, i] + bias[i]
+//   y[p, i] = Σ over the (pixel, tap) that contribute to p of tiles[pixel, tap, i] + bias[i]
 //
-// Some pixels at a time are a matrix product into the scratch memory, from which, mostly from L2, a
-// kernel brings the tiles to y. Where the kernel is the stride, without padding, each pixel of y is
-// in one tile: a thread takes 16 bytes of a tile to their place. Elsewhere tiles overlap. Then they
-// are float32, of whole images, and a thread adds up those that meet in its element of y, in the
-// order of the taps.
+// A matrix product computes the tiles of some pixels at a time in the scratch memory. Another
+// kernel then moves them, mostly from L2, to y. If the kernel size is the stride, without padding,
+// each pixel of y is in one tile: a thread moves 16 bytes of a tile. Otherwise tiles overlap. Then
+// they are float32 and of complete images, and a thread sums those that contribute to its element
+// of y, in the order of the taps.
 //
 // Bytes: every argument once, and the tiles twice.
 #include <algorithm>
@@ -29,9 +29,10 @@ unsigned BlocksFor(int64_t threads) {
 
 int64_t PackOf(const CudaContext& ctx) { return 16 / graph::ByteSize(ctx.dtype()); }
 
-// Some pixels of x by the weight. The tiles lie behind the product's own scratch memory.
+// The product of some pixels of x and the weight. The tiles are after the product's own scratch
+// memory.
 struct Product {
-  int64_t pixels = 0;  // at a time; 0: there is no room
+  int64_t pixels = 0;  // pixels at a time; 0: the scratch memory is too small
   GemmProblem problem;
   GemmBuffers buffers;
 
@@ -46,7 +47,7 @@ struct Product {
     const int64_t tile = problem.n * graph::ByteSize(problem.result);
     const int64_t unit = call.overlap ? Volume(g.out) : 128;
     int64_t units = half / tile / unit;
-    if (call.overlap) {  // SumTilesKernel counts elements of y by int
+    if (call.overlap) {  // SumTilesKernel counts elements of y in 32 bits
       const int64_t image_of_y = Volume(g.in) * g.in_channels;
       units = std::min(units, std::numeric_limits<int>::max() / image_of_y);
     }
@@ -59,7 +60,7 @@ struct Product {
     buffers.d = static_cast<char*>(ctx.workspace) + half;
   }
 
-  // Calls `run` with the first pixel and the number of each product, which is set up.
+  // Calls `run` with the first pixel and the number of pixels of each product.
   template <typename Run>
   void ForEach(const Run& run) {
     for (int64_t first = 0; first < geometry_.rows_out(); first += pixels) {
@@ -75,8 +76,8 @@ struct Product {
   int64_t pixel_bytes_;
 };
 
-// Along one dimension: the taps at which a pixel of y meets pixels of x are `step` apart, and these
-// pixels `back` from each other.
+// Along one dimension, the taps that contribute to a pixel of y are `step` apart, and their pixels
+// of x are `back` apart.
 struct DeviceTaps {
   int y, x, kernel, stride, pad, dilation, step, back;
 
@@ -113,7 +114,7 @@ struct DeviceTiles {
         of{{g, 0}, {g, 1}, {g, 2}} {}
 };
 
-// `y` is that of the images of the tiles.
+// `y` begins with the images of the tiles.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     SumTilesKernel(DeviceTiles g, int elements, const float* tiles, const S* bias, S* y) {
@@ -140,7 +141,8 @@ __global__ void __launch_bounds__(kThreads)
   y[n] = FromFloat<S>(sum);
 }
 
-// Numbers packs of y. The kernel is the stride, so that a pixel of y has one tap in one tile.
+// A thread moves one pack of y. The kernel size is the stride, so that a pixel of y has one tap in
+// one tile.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     PlaceTilesKernel(DeviceTiles g, int64_t first, int64_t packs, const S* tiles, const S* bias,
@@ -158,7 +160,7 @@ __global__ void __launch_bounds__(kThreads)
     pixel /= g.of[i].x;
     tap /= g.of[i].kernel;
   }
-  row += pixel * scale;  // what is left is the image
+  row += pixel * scale;  // the rest is the image
   float values[N];
   LoadPack<N>(tiles + n * N, values);
   if (bias != nullptr) {
@@ -184,7 +186,8 @@ std::optional<ConvTiles> OverlappingTiles(const CudaContext& ctx, const ConvGeom
 }
 
 std::optional<ConvTiles> TilesOf(const CudaContext& ctx, const ConvGeometry& g) {
-  const bool whole = g.in_channels % PackOf(ctx) == 0;  // pixels of y, for cuDNN
+  const bool whole = g.in_channels % PackOf(ctx) == 0;  // whether pixels of y are complete packs,
+                                                        // as cuDNN needs
   bool apart = whole && g.pad == Spatial{0, 0, 0} && g.kernel == g.stride &&
                Aligned(ctx.in<void>(2), ctx.out<void>(0));
   for (int i = 0; i < 3; ++i) apart = apart && g.in[i] == g.out[i] * g.kernel[i];

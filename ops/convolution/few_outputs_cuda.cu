@@ -3,10 +3,10 @@
 //   dx[m,k] = Σ_n dy[m,n] · weight[n,k] + acc
 //   dweight[n,k] = Σ_m dy[m,n] · x[m,k] + acc
 //
-// K / pack neighbouring threads share a row, each with the weights of its 16 bytes of channels in
-// registers, and go on to rows further down. y is added over them by shuffles. dweight is summed by
-// a thread over its rows, by a block in shared memory, and over the blocks by a second kernel,
-// always in one order.
+// K / pack neighbouring threads share a row. Each has the weights of its 16 bytes of channels in
+// registers, and continues with later rows. y is summed over these threads by shuffles. dweight is
+// summed by a thread over its rows, by a block in shared memory, and over the blocks by a second
+// kernel, always in one order.
 //
 // Bytes: every argument once.
 #include <algorithm>
@@ -23,14 +23,14 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kMostOutputs = 8;
 constexpr int64_t kMostInputs = 256;  // so that a row has at most 32 threads in 16 bits
-constexpr int64_t kSumBlocks = 264;   // two on each of 132 multiprocessors
+constexpr int64_t kSumBlocks = 264;   // two blocks on each of 132 multiprocessors
 static_assert(kSumBlocks * kMostOutputs * kMostInputs * 4 <= kGemmWorkspaceBytes);
 
-// Which row a thread begins with, and its channels.
+// The first row of a thread, and its channels.
 template <typename T>
 struct Lane {
   static constexpr int N = kPackSize<T>;
-  int across, lane;  // threads of a row, and which of them this is
+  int across, lane;  // the number of threads of a row, and the index of this thread
   int64_t row, step, channel;
 
   __device__ explicit Lane(int64_t inputs)
@@ -41,7 +41,7 @@ struct Lane {
         channel(int64_t{lane} * N) {}
 };
 
-// The weights of a thread's channels; those of outputs that are not there are 0.
+// Loads the weights of a thread's channels; those of outputs that do not exist are 0.
 template <typename T, int kOutputs, int N>
 __device__ void LoadWeights(const T* weight, int outputs, int64_t inputs, int64_t channel,
                             float (&to)[kOutputs][N]) {
@@ -59,7 +59,7 @@ __device__ void LoadRow(const T* dy, int64_t row, int outputs, float (&to)[kOutp
   for (int n = 0; n < kOutputs; ++n) to[n] = n < outputs ? ToFloat(dy[row * outputs + n]) : 0;
 }
 
-// bias may be nullptr. All threads of a warp take part in the shuffles.
+// Computes y. bias may be nullptr. All threads of a warp take part in the shuffles.
 template <int kOutputs, typename T>
 __global__ void __launch_bounds__(kThreads)
     ForwardKernel(const T* x, const T* weight, const T* bias, int64_t rows, int64_t inputs,
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// acc may be nullptr.
+// Computes dx. acc may be nullptr.
 template <int kOutputs, typename T>
 __global__ void __launch_bounds__(kThreads)
     DxKernel(const T* dy, const T* weight, const T* acc, int64_t rows, int64_t inputs, int outputs,
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// partials is [blocks][outputs][inputs].
+// Computes partial sums of dweight: partials[blocks][outputs][inputs].
 template <int kOutputs, typename T>
 __global__ void __launch_bounds__(kThreads)
     DwKernel(const T* x, const T* dy, int64_t rows, int64_t inputs, int outputs, float* partials) {
@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(kThreads)
     if (n >= outputs) continue;
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      // All threads that have the same channels.
+      // Sums over all threads that have the same channels.
       shared[threadIdx.x] = sums[n][i];
       for (int half = kThreads / 2; half >= at.across; half /= 2) {
         __syncthreads();
@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// A warp adds an element over the blocks. acc may be nullptr.
+// A warp sums one element over the blocks. acc may be nullptr.
 __global__ void __launch_bounds__(kThreads)
     AddBlocksKernel(const float* partials, int64_t blocks, int64_t elements, const float* acc,
                     float* dweight) {
@@ -175,7 +175,7 @@ void WithOutputs(const CudaContext& ctx, const ConvGeometry& g, const Launch& la
   gpu::CheckLaunch(ctx.op.name.c_str());
 }
 
-// As many as run at once, unless there are fewer rows. T: of x.
+// The number of blocks that run at once, or fewer if there are fewer rows. T: the type of x.
 template <typename T>
 unsigned BlocksFor(const ConvGeometry& g, int64_t most) {
   const int64_t threads = g.rows_in() * g.in_channels / kPackSize<T>;

@@ -21,11 +21,12 @@ using graph::Node;
 using graph::Shape;
 using graph::Value;
 
-constexpr int64_t kPixelBytes = 16;  // that tensor cores read whole
+constexpr int64_t kPixelBytes = 16;  // the bytes that tensor cores read at once
 constexpr int64_t kBlock = 2;
 constexpr int64_t kMostBlockChannels = 16;
 
-// How x and weight get more channels. With blocks of 1, by zeros: `pad` and `size` are not used.
+// How x and weight get more channels. With blocks of 1, channels of zeros are added: `pad` and
+// `size` are not used.
 struct Rewrite {
   DepthBlocks x, weight;
 };
@@ -35,13 +36,13 @@ bool UsesTensorCores(const Node& conv, DType dtype) {
   return dtype == DType::kFloat32 ? tf32 : dtype != DType::kFloat64;
 }
 
-// The fewest channels, as many or more, that fill whole 16 bytes.
+// The number of channels, rounded up to a multiple of 16 bytes.
 int64_t WholeChannels(int64_t channels, DType dtype) {
   const int64_t step = kPixelBytes / graph::ByteSize(dtype);
   return (channels + step - 1) / step * step;
 }
 
-// Whether each of 2 × 2 pixels meets taps of its own, in images of few channels.
+// Whether the image has few channels, and each of 2 × 2 pixels meets different taps.
 bool FitsBlocks(const ConvGeometry& g, size_t rank) {
   if (rank != 4 || g.in_channels * kBlock * kBlock > kMostBlockChannels) return false;
   for (const size_t i : {1, 2}) {
@@ -50,7 +51,7 @@ bool FitsBlocks(const ConvGeometry& g, size_t rank) {
   return true;
 }
 
-// nullopt: none is needed, or none helps.
+// The rewrite of a convolution; nullopt: none is needed, or none helps.
 std::optional<Rewrite> RewriteOf(const graph::Program& program, const Node& conv) {
   const graph::TensorType& x = program.tensor(conv.inputs[0]).type;
   const ConvGeometry g = GeometryOf(program.CallOf(conv).get());
@@ -79,7 +80,7 @@ Value Padded(graph::Builder& g, Value x, int64_t channels, std::string_view name
   return View(g, padded, shape.WithLast(channels));
 }
 
-// Rewrites convolutions, and knows what it made: a tensor of several convolutions is made once.
+// Rewrites convolutions. A tensor that several convolutions read is rewritten once.
 class Rewriter {
  public:
   explicit Rewriter(graph::Program& program) : g_(program) { g_.set_made_by("pad_channels"); }

@@ -14,7 +14,7 @@ const AttentionKernels<S>& Active() {
                                                    : internal::Avx2Attention<S>();
 }
 
-// Length of a row of a head's values, padded to whole panels.
+// The length of a row of a head's values, padded to full panels.
 int64_t PaddedHead(int64_t head, int64_t element_size) {
   const int64_t panel = internal::kPanelBytes / element_size;
   return (head + panel - 1) / panel * panel;
@@ -22,8 +22,8 @@ int64_t PaddedHead(int64_t head, int64_t element_size) {
 
 }  // namespace
 
-// Scratch for tiles of k and v; panels of q and out; a panel of scores; maximum and sum of each
-// query, and a factor for each lane.
+// The scratch holds tiles of k and v; panels of q and out; a panel of scores; maximum and sum of
+// each query, and a factor for each lane.
 int64_t AttentionForwardScratch(int64_t head, int64_t element_size) {
   const int64_t panel = internal::kPanelBytes / element_size;
   const int64_t padded = PaddedHead(head, element_size);
@@ -31,7 +31,7 @@ int64_t AttentionForwardScratch(int64_t head, int64_t element_size) {
                          2 * kAttentionQueries + panel);
 }
 
-// Scratch for dk and dv of the head; tiles of q, k, v, dout and dq; q and dout transposed;
+// The scratch holds dk and dv of the head; tiles of q, k, v, dout and dq; q and dout transposed;
 // probabilities and gradients of scores; lse and delta of each query.
 int64_t AttentionBackwardScratch(int64_t sequence, int64_t head, int64_t element_size) {
   const int64_t padded = PaddedHead(head, element_size);

@@ -2,10 +2,10 @@
 // without ever holding a T×T matrix. T sequence, hd values of a head.
 //
 // Dao 2023, "FlashAttention-2", algorithms 1 and 2. Nothing is allocated: the caller provides
-// scratch. Results depend on the operands alone; AVX2 and AVX-512 give the same bits.
+// scratch. Results depend only on the operands; AVX2 and AVX-512 give the same bits.
 //
 // S is the type in which q, k, v and out are stored: float, double, BFloat16 or Float16. 16-bit
-// values become float when they are copied into tiles, everything within is float, and results are
+// values become float when they are copied into tiles, all arithmetic is in float, and results are
 // rounded once when they are stored.
 #pragma once
 
@@ -25,21 +25,22 @@ using AttentionCompute = std::conditional_t<std::is_same_v<S, double>, double, f
 template <typename T>
 struct AttentionDropout {
   const PhiloxStream* stream = nullptr;  // nullptr: no dropout
-  int64_t row = 0;                       // batch row · heads + head, of all ranks' heads
+  int64_t row = 0;                       // batch row · heads + head, where heads are those of all
+                                         // ranks
   uint32_t threshold = 0;
   T keep_scale = 1;
 };
 
-// Queries of a forward task.
+// The most queries of a forward task.
 inline constexpr int64_t kAttentionQueries = 128;
 
-// Rows of q, k and v (position by position, hd values each) are `stride` values apart, those of out
-// `out_stride`. Causal: query i sees the keys j ≤ i. Only the first `length` of T positions exist;
-// those behind them are neither read nor written.
+// A forward task. Rows of q, k and v (one per position, hd values each) are `stride` values apart,
+// rows of out `out_stride`. Causal: query i sees the keys j ≤ i. Only the first `length` of T
+// positions exist; later ones are neither read nor written.
 //
 // With `positions` or a window, which need causal, query i sees the keys from
 // i − min(positions[i], window − 1) on. This first key never decreases with i: positions[i] is 0 or
-// positions[i − 1] + 1. Tiles of keys that none of a tile's queries sees are left out.
+// positions[i − 1] + 1. Tiles of keys that no query of a tile sees are skipped.
 template <typename S>
 struct AttentionForward {
   using T = AttentionCompute<S>;
@@ -54,17 +55,18 @@ struct AttentionForward {
   int64_t length;
   int64_t head;
   bool causal;
-  const int32_t* positions;  // [T], of each token in its document; nullptr: one document
-  int64_t window;            // 0: none
+  const int32_t* positions;  // [T], the position of each token in its document; nullptr: one
+                             // document
+  int64_t window;            // 0: no window
   double divisor;            // scores are q·k / divisor
-  double softcap;            // c, of scores: then c · tanh(score / c); 0: none
+  double softcap;            // c: scores become c · tanh(score / c); 0: no cap
   int64_t query_begin;       // a multiple of kAttentionQueries
   int64_t query_end;         // at most kAttentionQueries later
   AttentionDropout<T> dropout;
 };
 
-// One key-value head with the query heads that share it: head h's queries lie at q + h·hd, its
-// lse at lse + h·T; its draws are those of row dropout.row + h.
+// A backward task: one key-value head with the query heads that share it. Head h has its queries at
+// q + h·hd, its lse at lse + h·T, and the draws of row dropout.row + h.
 template <typename S>
 struct AttentionBackward {
   using T = AttentionCompute<S>;
@@ -78,25 +80,26 @@ struct AttentionBackward {
   const T* lse;
   S* dq;
   S* dk;
-  S* dv;  // rows `stride` apart, as those of q, k, v
+  S* dv;  // rows are `stride` apart, like those of q, k, v
   int64_t heads;
   int64_t sequence;  // T
   int64_t length;
   int64_t head;
   bool causal;
-  const int32_t* positions;  // [T], of each token in its document; nullptr: one document
-  int64_t window;            // 0: none
+  const int32_t* positions;  // [T], the position of each token in its document; nullptr: one
+                             // document
+  int64_t window;            // 0: no window
   double divisor;            // scores are q·k / divisor
-  double softcap;            // c, of scores: then c · tanh(score / c); 0: none
+  double softcap;            // c: scores become c · tanh(score / c); 0: no cap
   AttentionDropout<T> dropout;
 };
 
-// Bytes of scratch for one task, a multiple of 64; scratch is aligned to 64 bytes. The element is
-// one of AttentionCompute<S>.
+// Bytes of scratch for one task, a multiple of 64. Scratch must be aligned to 64 bytes. The element
+// type is AttentionCompute<S>.
 int64_t AttentionForwardScratch(int64_t head, int64_t element_size);
 int64_t AttentionBackwardScratch(int64_t sequence, int64_t head, int64_t element_size);
 
-// Run on the calling thread, with the instruction set of ActiveGemmKernel().
+// These run on the calling thread, with the instruction set of ActiveGemmKernel().
 template <typename S>
 void RunAttention(const AttentionForward<S>& task, void* scratch);
 template <typename S>
@@ -113,11 +116,11 @@ extern template void RunAttention(const AttentionBackward<Float16>&, void*);
 
 }  // namespace plimsoll::cpu
 
-// What one instruction set provides. Internal to ops/cpu/attention_loops*.
+// The functions that each instruction set provides. Internal to ops/cpu/attention_loops*.
 namespace plimsoll::cpu::internal {
 
-// Widest panel of queries (two registers) in bytes: sizes of scratch are multiples of it, so that
-// they are equal for every instruction set.
+// The widest panel of queries (two registers) in bytes. Sizes of scratch are multiples of it, so
+// that they are equal for every instruction set.
 inline constexpr int64_t kPanelBytes = 128;
 // Keys in a tile, and queries in a tile of the backward pass.
 inline constexpr int64_t kTile = 64;

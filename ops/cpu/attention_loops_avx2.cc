@@ -52,7 +52,7 @@ struct Floats8 {
     return _mm256_blendv_ps(x, fill, _mm256_castsi256_ps(before));
   }
   static Reg AddToExponent(Reg x, Reg shifted) {
-    // Unsigned, as lanes that are masked afterwards may wrap around.
+    // The type is unsigned, because lanes that are masked afterwards may wrap around.
     typedef uint32_t Bits __attribute__((vector_size(32)));
     return reinterpret_cast<Reg>(reinterpret_cast<Bits>(x) +
                                  (reinterpret_cast<Bits>(shifted) << 23));

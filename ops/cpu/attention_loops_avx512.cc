@@ -55,7 +55,7 @@ struct Floats16 {
     return _mm512_mask_mov_ps(x, static_cast<__mmask16>((1u << lanes) - 1), fill);
   }
   static Reg AddToExponent(Reg x, Reg shifted) {
-    // Unsigned, as lanes that are masked afterwards may wrap around.
+    // The type is unsigned, because lanes that are masked afterwards may wrap around.
     typedef uint32_t Bits __attribute__((vector_size(64)));
     return reinterpret_cast<Reg>(reinterpret_cast<Bits>(x) +
                                  (reinterpret_cast<Bits>(shifted) << 23));

@@ -2,14 +2,14 @@
 // which compiles it with that set's flags: everything here has internal linkage, so that the
 // linker cannot mix the versions.
 //
-// Queries lie in the lanes of registers. A panel is as many queries as two registers hold, L; its
+// Queries are in the lanes of registers. A panel is as many queries as two registers hold, L; its
 // scores are kept transposed, Sᵀ[key][L], and so is its output, Oᵀ[hd][L]. Every product then has
 // the form
 //   C[i][lane] = Σ_k A(i,k) · B[k][lane]
 // where A's values are broadcast from k, v, P or dS in their memory layout, and only q (and dout,
 // in the backward pass) is transposed, once. Maximum and sum of a query's scores are taken along a
 // lane: no register is ever reduced. Scores are in units of log 2, so that exp is exp2. With a soft
-// cap c, products of q and k give score / c instead, whose tanh times c is the capped score.
+// cap c, products of q and k give score / c instead, and its tanh times c is the capped score.
 //
 // A vector type V must provide what attention_loops_tiles_impl.h lists.
 #pragma once
@@ -46,16 +46,16 @@ struct Attention : AttentionTiles<V> {
   using typename Tiles::Reg;
   using typename Tiles::T;
 
-  // Dropout's factors 0 and keep_scale for the panel of queries that begins with `query` and the
-  // keys [key, key+keys): keep[key][kLanes], of which whole tiles of scores are written. `key` is a
-  // multiple of kScoreTile.
+  // Computes dropout's factors, 0 or keep_scale, for the panel of queries that begins with `query`
+  // and the keys [key, key+keys). They are stored in keep[key][kLanes], in full tiles of scores.
+  // `key` is a multiple of kScoreTile.
   static void KeepFactors(const AttentionDropout<T>& dropout, int64_t row, int64_t sequence,
                           int64_t query, int64_t key, int64_t keys, T* keep) {
     static_assert(kTile % kScoreTile == 0);
     constexpr int64_t kQueries = Least(kLanes, kScoreTile);
     const uint32_t threshold = dropout.threshold;
     const T scale = dropout.keep_scale;
-    // Where a panel is narrower than a tile.
+    // The first query's position in its tile of scores, if a panel is narrower than a tile.
     const int64_t first = kLanes < kScoreTile ? query % kScoreTile : 0;
     uint32_t words[kDrawsOfScoreTile / 2];
     for (int64_t j = 0; j < keys; j += kScoreTile) {
@@ -63,7 +63,7 @@ struct Attention : AttentionTiles<V> {
         const uint64_t tile = ScoreTileNumber(row, query + i, key + j, sequence);
         dropout.stream->Words(tile * std::size(words), std::size(words), words);
         for (int64_t k = 0; k < kScoreTile / 2; ++k) {
-          // A word has the draws of a query with keys k and k + 8.
+          // A word has the draws of a query for keys k and k + 8.
           uint32_t of_keys[kQueries];
 #pragma GCC unroll 16
           for (int64_t q = 0; q < kQueries; ++q) {
@@ -82,7 +82,7 @@ struct Attention : AttentionTiles<V> {
     }
   }
 
-  // Number of keys of the tile [key, key+keys) that the last query sees.
+  // The number of keys of the tile [key, key+keys) that the last query sees.
   static int64_t Visible(bool causal, int64_t last_query, int64_t key, int64_t keys) {
     if (!causal) return keys;
     const int64_t seen = last_query - key + 1;
@@ -98,9 +98,9 @@ struct Attention : AttentionTiles<V> {
     return query - back;
   }
 
-  // ends[keys]: the lanes from ends[j] on do not see key + j, as the first key that their queries
-  // see comes after it. The panel has the queries [query, query+count); lanes after them count as
-  // the last.
+  // Sets ends[j] for each of the keys: lanes from ends[j] on do not see key + j, because the first
+  // key that their queries see comes after it. The panel has the queries [query, query+count);
+  // lanes after them count like the last query.
   template <typename Task>
   static void LaneEnds(const Task& task, int64_t query, int64_t count, int64_t key, int64_t keys,
                        int64_t* ends) {
@@ -111,14 +111,14 @@ struct Attention : AttentionTiles<V> {
     }
   }
 
-  // x in the lanes [begin, end), fill in the others.
+  // x in the lanes [begin, end), `fill` in the others.
   static Reg Within(Reg x, int64_t begin, int64_t end, Reg fill) {
     return V::From(V::From(fill, end, x), begin, fill);
   }
 
-  // Continues the online softmax of a panel with `keys` more scores: s[keys][kLanes] →
-  // probabilities relative to the new maximum; `shrink` is the factor for older ones. Key j is
-  // masked in lanes below first + j and, with kEnds, in those from ends[j] on.
+  // Continues the online softmax of a panel with `keys` more scores: s[keys][kLanes] become
+  // probabilities relative to the new maximum, and `shrink` the factor for older ones. Key j is
+  // masked in lanes below first + j and, with kEnds, in lanes from ends[j] on.
   template <bool kEnds>
   static void Softmax(int64_t keys, int64_t first, const int64_t* ends, T* s, T* maximum, T* sum,
                       T* shrink) {
@@ -178,14 +178,14 @@ struct Attention : AttentionTiles<V> {
     V::Store(shrink + kWidth, shrink1);
   }
 
-  // The factor of queries before their products with keys.
+  // The factor by which queries are multiplied before their products with keys.
   template <typename Task>
   static T QueryFactor(const Task& task) {
     return static_cast<T>(task.softcap > 0 ? 1 / (task.divisor * task.softcap)
                                            : kLog2E / task.divisor);
   }
 
-  // tanh of scores that are in units of c → capped scores in units of log 2.
+  // Converts the tanh of scores in units of c to capped scores in units of log 2.
   template <typename Task>
   static Reg CapUnit(const Task& task) {
     return V::Set(static_cast<T>(task.softcap * kLog2E));
@@ -213,7 +213,7 @@ struct Attention : AttentionTiles<V> {
       if (count < kLanes) Fill(q + i * panel, panel, 0);
       const S* const rows = task.q + (task.query_begin + i * kLanes) * task.stride;
       if constexpr (kNarrow) {
-        // The rows are converted in the panel's output, which is still empty.
+        // The rows are converted in the panel's output, which is not in use yet.
         CopyTile(count, hd, rows, task.stride, out + i * panel, hd, hd, 1);
         Transpose(count, hd, out + i * panel, hd, q + i * panel, kLanes, OneFactor{scale});
       } else {
@@ -243,7 +243,7 @@ struct Attention : AttentionTiles<V> {
             V::Store(s + j, V::Mul(V::Tanh(V::Load(s + j)), unit));
           }
         }
-        // A lane for a query beyond the end sees what the last query sees, or more: its scores are
+        // A lane for a query beyond the end sees at least what the last query sees; its scores are
         // zero, and it is not written.
         const int64_t first_masked = task.causal ? key - first_query : -kTile;
         T* const panel_maximum = maximum + i * kLanes;
@@ -290,11 +290,11 @@ struct Attention : AttentionTiles<V> {
     }
   }
 
-  // Probabilities and gradients of scores of a panel from s = Sᵀ and dp = dPᵀ, `keys` rows of
-  // kTile: p ← exp2(s − lse), dp ← p · (dp − delta). With dropout, whose factors are `keep`, dp is
-  // the gradient of the dropped probabilities: dp ← p · (keep · dp − delta), and s ← keep · p. With
-  // kCapped s is in units of the soft cap: s ← c · tanh(s) first, and dp ← dp · (1 − tanh²) last.
-  // `ends`: nullptr, or those of LaneEnds.
+  // Computes the probabilities and the gradients of scores of a panel, from s = Sᵀ and dp = dPᵀ,
+  // which have `keys` rows of kTile: p ← exp2(s − lse), dp ← p · (dp − delta). With dropout, whose
+  // factors are `keep`, dp is the gradient of the dropped probabilities: dp ← p · (keep · dp −
+  // delta), and s ← keep · p. With kCapped, s is in units of the soft cap: s ← c · tanh(s) first,
+  // and dp ← dp · (1 − tanh²) last. `ends`: nullptr, or the result of LaneEnds.
   template <bool kCapped, typename S>
   static void ScoreGradients(const AttentionBackward<S>& task, int64_t row, int64_t query,
                              int64_t key, int64_t keys, const int64_t* ends, const T* lse,
@@ -318,7 +318,7 @@ struct Attention : AttentionTiles<V> {
         const Reg unit = CapUnit(task), one = V::Set(1);
         const Reg tanh0 = V::Tanh(score0);
         const Reg tanh1 = V::Tanh(score1);
-        // One rounding: a compiler may fuse a product and a difference, or not.
+        // Fma rounds once in any case: a compiler may or may not fuse a product and a difference.
         p0 = V::Exp2(V::Fma(tanh0, unit, V::Sub(zero, lse0)));
         p1 = V::Exp2(V::Fma(tanh1, unit, V::Sub(zero, lse1)));
         slope0 = V::Fma(V::Sub(zero, tanh0), tanh0, one);
@@ -363,7 +363,7 @@ struct Attention : AttentionTiles<V> {
     const T* data;
     int64_t stride;
   };
-  // The rows themselves, or, for 16-bit rows, a copy in `tile`.
+  // The rows themselves or, if they have 16 bits, a copy in `tile`.
   template <typename S>
   static Rows InCompute(const S* rows, int64_t stride, int64_t count, int64_t hd, T* tile,
                         int64_t padded) {
@@ -375,7 +375,7 @@ struct Attention : AttentionTiles<V> {
     }
   }
 
-  // The lanes of a row of hd values, whole panels.
+  // hd rounded up to full panels.
   static int64_t Padded(int64_t hd) { return (hd + kLanes - 1) / kLanes * kLanes; }
 
   template <typename S>
@@ -383,7 +383,7 @@ struct Attention : AttentionTiles<V> {
     const int64_t hd = task.head;
     const int64_t padded = Padded(hd);
     const int64_t keys_all = (task.length + kTile - 1) / kTile * kTile;
-    T* const dk = scratch;                 // [T][padded], of all heads together
+    T* const dk = scratch;                 // [T][padded], for all heads together
     T* const dv = dk + keys_all * padded;  // [T][padded]
     T* at = dv + keys_all * padded;
     const auto take = [&at](int64_t n) {
@@ -396,7 +396,7 @@ struct Attention : AttentionTiles<V> {
     T* const k = take(kTile * padded);         // [key][padded]
     T* const v = take(kTile * padded);         // [key][padded]
     T* const dq = take(kTile * padded);        // [query][padded]
-    T* const q_lanes = take(kTile * padded);   // [hd][query], times the scale of the scores
+    T* const q_lanes = take(kTile * padded);   // [hd][query], multiplied by the scale of the scores
     T* const do_lanes = take(kTile * padded);  // [hd][query]
     T* const p = take(kTile * kTile);          // [key][query]
     T* const ds = take(kTile * kTile);         // [key][query]
@@ -418,7 +418,7 @@ struct Attention : AttentionTiles<V> {
         CopyTile(queries, hd, dout_rows, task.out_stride, dout, padded, padded, 1);
         Transpose(kTile, hd, q, padded, q_lanes, kTile, OneFactor{QueryFactor(task)});
         Transpose(kTile, hd, dout, padded, do_lanes, kTile, OneFactor{1});
-        // Uses dq's tile, which is still empty.
+        // The copy uses dq's tile, which is not in use yet.
         const Rows out = InCompute(task.out + query * task.out_stride + h * hd, task.out_stride,
                                    queries, hd, dq, padded);
         for (int64_t i = 0; i < kTile; ++i) {
@@ -472,7 +472,7 @@ struct Attention : AttentionTiles<V> {
   }
 
   // dv += P·dout, dk += dS·q and dq += dSᵀ·k for a tile of keys and one of queries. On the
-  // diagonal, whole panels of the zero triangle are skipped.
+  // diagonal, panels that lie completely in the zero triangle are skipped.
   static void TileGradients(bool diagonal, int64_t keys, int64_t queries, int64_t padded,
                             const T* p, const T* ds, const T* q, const T* k, const T* dout, T* dq,
                             T* dk, T* dv) {
@@ -487,7 +487,7 @@ struct Attention : AttentionTiles<V> {
         continue;
       }
       for (int64_t i = 0; i < keys; i += kLanes) {
-        // Keys from i on are seen by the queries from i on.
+        // The queries from i on see the keys from i on.
         const int64_t rows = Least(kLanes, keys - i);
         const int64_t at = i * kTile + i;
         Tiles::template Product<Order::kRows, Into::kAdd>(rows, queries - i, p + at, kTile,

@@ -5,8 +5,8 @@
 // A vector type V provides: T, Reg, kWidth, kMaxRows (rows of accumulators, two registers each),
 // Load, Store, Set, Add, Sub, Mul, Div, Fma(a, b, c) = a·b + c, Max(a, b) (b when either is NaN),
 // Select(a, b, x, y): x in the lanes where a < b, y in the others, Exp2, Tanh, and From(x, first,
-// fill): x in the lanes ≥ first, fill in those before. Load and Store of 16-bit
-// types convert; only CopyTile uses them.
+// fill): x in the lanes ≥ first, `fill` in the others. Load and Store of 16-bit types convert; only
+// CopyTile uses them.
 #pragma once
 
 #include <cmath>
@@ -19,7 +19,7 @@
 namespace plimsoll::cpu::internal {
 namespace {
 
-// What a product does with C: C = AB, C = C + AB, C = C · scale[lane] + AB.
+// How a product changes C: C = AB, C = C + AB, C = C · scale[lane] + AB.
 enum class Into { kStore, kAdd, kScale };
 
 // The layout of A: (i,k) at a[i·stride + k] or at a[i + k·stride].
@@ -62,7 +62,7 @@ inline __attribute__((always_inline)) typename V::Reg TanhFloat(typename V::Reg 
   return V::Select(size, V::Set(0.6f), near, V::Select(x, zero, V::Sub(zero, far), far));
 }
 
-// For double, which only tests use.
+// Applies a scalar function to each lane. Used for double, which only tests use.
 template <typename V>
 inline typename V::Reg EachLane(typename V::Reg x, double (*function)(double)) {
   double lanes[V::kWidth];
@@ -87,7 +87,7 @@ struct AttentionTiles {
   static constexpr int kLanes = 2 * kWidth;
   static constexpr int kMaxRows = V::kMaxRows;
 
-  // One block of accumulators over all of k.
+  // Computes one block of accumulators over all of k.
   template <int kRows, Order kOrder, Into kInto>
   static void Block(int64_t k, const T* a, int64_t stride, const T* b, int64_t ldb, T* c,
                     int64_t ldc, const T* scale) {
@@ -144,7 +144,7 @@ struct AttentionTiles {
     return kBlocks[rows - 1];
   }
 
-  // C[m][kLanes] from A(m,k) and B[k][kLanes]. The rows are split evenly.
+  // Computes C[m][kLanes] from A(m,k) and B[k][kLanes]. The rows are split evenly.
   template <Order kOrder, Into kInto>
   static void Product(int64_t m, int64_t k, const T* a, int64_t stride, const T* b, int64_t ldb,
                       T* c, int64_t ldc, const T* scale = nullptr) {
@@ -215,8 +215,8 @@ struct AttentionTiles {
     std::memcpy(to, values, count * sizeof(S));
   }
 
-  // Copies rows × columns, times factor; in each row, fills zeros from `columns` to `padded`. From
-  // or To may have 16 bits.
+  // Copies rows × columns, times a factor; fills each row with zeros from `columns` to `padded`.
+  // From or To may have 16 bits.
   template <typename From, typename To>
   static void CopyTile(int64_t rows, int64_t columns, const From* from, int64_t ldf, To* to,
                        int64_t ldt, int64_t padded, T factor) {
@@ -236,7 +236,8 @@ struct AttentionTiles {
     }
   }
 
-  // Sums every 16th product, then adds these sums pairwise: the same for every register width.
+  // Sixteen sums, each of every 16th product, are added pairwise: the result is the same for every
+  // register width.
   static T Dot(int64_t n, const T* a, const T* b) {
     constexpr int kSums = 16;
     T sums[kSums] = {};

@@ -32,14 +32,14 @@ using internal::KernelSet;
 using internal::PanelSplit;
 
 // Upper bounds of a block, for 4-byte values. kMaxK values of one A panel (14 rows) take 21 KiB of
-// L1; kMaxK × kTileColumns of B take 384 KiB of L2; the whole blocks live in L3 and are large
-// because every block of rows, or columns, repacks the other operand.
+// L1; kMaxK × kTileColumns of B take 384 KiB of L2. The complete blocks live in L3. They are large
+// because every block of rows, or of columns, repacks the other operand.
 constexpr int64_t kMaxK = 384;
 constexpr int64_t kMaxRows = 1512;
 constexpr int64_t kMaxColumns = 3072;
-// The same when the block of C lies in the workspace: 9 MiB.
+// The bound of columns if the block of C is summed in the workspace: 9 MiB.
 constexpr int64_t kMaxSummedColumns = 1536;
-// A tile is what one thread takes at a time.
+// A tile is the work that a thread takes at a time.
 constexpr int64_t kTileRows = 84;
 constexpr int64_t kTileColumns = 256;
 // Panels and strips packed at a time, in rows and columns.
@@ -72,7 +72,7 @@ int64_t MostColumns() {
   return kMaxColumns * int64_t{sizeof(float)} / int64_t{sizeof(C)};
 }
 
-// The division of k must depend on k alone, as it determines the bits.
+// The sizes of blocks. The division of k must depend only on k, because it determines the bits.
 struct Blocking {
   Blocking(int64_t m, int64_t n, int64_t k, int64_t most_columns)
       : rows(BlockSize(m, kMaxRows, 84)),
@@ -98,8 +98,8 @@ int64_t PackedBBytes(const KernelSet<T>& kernels, const Blocking& block) {
   return RoundUp(block.columns, kernels.nr) * block.k * int64_t{sizeof(T)};
 }
 
-// Row stride of the summed C. The extra line keeps rows whose length is a power of two from falling
-// on the same lines of the cache.
+// The row stride of the summed C. The extra cache line keeps rows whose length is a power of two
+// from mapping to the same cache sets.
 int64_t SumStride(const Blocking& block) { return RoundUp(block.columns, 16) + 16; }
 
 template <typename T>
@@ -114,7 +114,7 @@ const internal::Packing<S>& ActivePacking() {
                                                    : internal::Avx2Packing<S>();
 }
 
-// The two ways of running a loop over items.
+// Two ways to run a loop over items: on all threads, or on the calling thread.
 struct OnPool {
   template <typename Body>
   void operator()(int64_t n, const Body& body) const {
@@ -132,7 +132,7 @@ struct OnThisThread {
   }
 };
 
-// 16-bit values to float and back, rounded to nearest even.
+// Convert 16-bit values to float and back, rounded to nearest even.
 template <typename C>
 void Widen(const C* from, int64_t n, float* to) {
   ops::ForVectors<float>(0, n, [&](int64_t i, auto count) {
@@ -146,7 +146,7 @@ void Round(const float* from, int64_t n, C* to) {
   });
 }
 
-// k = 0: C = beta · C + bias.
+// Computes the case k = 0: C = beta · C + bias.
 template <typename A, typename B, typename C>
 void ScaleOnly(const GemmArgs<A, B, C>& args) {
   using T = ComputeOf<C>;
@@ -203,7 +203,7 @@ class Product {
     return bytes;
   }
 
-  // ForEach is one of the two ways of running a loop.
+  // ForEach is one of the two ways to run a loop.
   template <typename ForEach>
   void Run(const ForEach& for_each) const {
     for (int64_t j0 = 0; j0 < args_.n; j0 += block_.columns) {
@@ -287,7 +287,7 @@ class Product {
     });
   }
 
-  // Copies a tile of the block of C at `c` to the sums, and back.
+  // Copies a tile of the block of C at `c` to the sums (WidenTile), or back.
   void WidenTile(const C* c, const Range& tile) const {
     for (int64_t i = tile.row; i < tile.row + tile.rows; ++i) {
       Widen(c + i * args_.ldc + tile.column, tile.columns,
@@ -308,11 +308,11 @@ class Product {
   Blocking block_;
   T* packed_a_;
   T* packed_b_;
-  T* bias_ = nullptr;  // of the current columns; these two only where kSummed
-  T* sums_ = nullptr;  // the current block of C
+  T* bias_ = nullptr;  // bias of the current columns; this member and the next only if kSummed
+  T* sums_ = nullptr;  // sums of the current block of C
 };
 
-// False when nothing is left to do.
+// Checks the arguments. Returns false when nothing is left to do.
 template <typename A, typename B, typename C>
 bool Prepare(const GemmArgs<A, B, C>& args, const void* workspace, int64_t workspace_bytes) {
   const auto refuse = [](const char* what) { throw InternalError(std::string("Gemm: ") + what); };

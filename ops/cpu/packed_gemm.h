@@ -1,8 +1,8 @@
-// Matrix product on the CPU: the one GEMM under every linear layer. Operands are float, double or
+// Matrix product on the CPU: the GEMM that all linear layers use. Operands are float, double or
 // 16-bit; products of 16-bit operands are accumulated in float32.
 //
 // Row-major with explicit strides. Nothing is allocated: packed panels are in a workspace that the
-// caller supplies. The result's bits depend on the shape, the flags and the operands alone, not on
+// caller supplies. The result's bits depend only on the shape, the flags and the operands, not on
 // the number of threads, the choice of Gemm or GemmSerial, or the buffers' addresses: every element
 // is one chain of fused multiply-adds over fixed blocks of k, on either instruction set.
 #pragma once
@@ -17,9 +17,9 @@ namespace plimsoll::cpu {
 
 // C[m,n] = alpha · op(A)[m,k] · op(B)[k,n] + beta · C + bias[n]
 //
-// op(A) is A[m,k] with row stride lda, or, with trans_a, the transpose of A[k,m]; B alike.
+// op(A) is A[m,k] with row stride lda, or, with trans_a, the transpose of A[k,m]; likewise for B.
 // C must not overlap A, B, bias or the workspace. With beta = 0, C is written without being read.
-// bias = nullptr adds none. k = 0 leaves beta · C + bias.
+// bias = nullptr adds no bias. k = 0 leaves beta · C + bias.
 //
 // A, B and C are the types in which the matrices are stored: all double, or each float, BFloat16 or
 // Float16 (the combinations are listed below). 16-bit operands are widened, exactly, as they are
@@ -46,8 +46,9 @@ struct GemmArgs {
 };
 
 // Bytes of workspace for one product of this shape whose result is stored as C. It grows with the
-// shape up to a fixed bound: about 7.5 MiB for float and 13.5 MiB for 16-bit types, whose sums are
-// kept there until they are rounded. The same for every instruction set and number of threads.
+// shape up to a fixed bound: about 7.5 MiB for float, and 13.5 MiB for 16-bit types, because the
+// workspace holds their sums until they are rounded. It is the same for every instruction set and
+// number of threads.
 template <typename C>
 int64_t GemmWorkspaceBytes(int64_t m, int64_t n, int64_t k);
 
@@ -93,7 +94,8 @@ extern template void GemmSerial(const GemmArgs<float, Float16, float>&, void*, i
 enum class GemmKernel { kAvx2, kAvx512 };
 bool GemmKernelSupported(GemmKernel kernel);
 GemmKernel ActiveGemmKernel();
-// For tests and measurements; not while a product runs. InternalError when not supported.
+// For tests and measurements; must not be called while a product runs. Throws InternalError when
+// the processor does not support the kernel.
 void SetGemmKernel(GemmKernel kernel);
 
 }  // namespace plimsoll::cpu

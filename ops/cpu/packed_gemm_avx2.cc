@@ -37,8 +37,8 @@ struct Floats8 {
   static Reg LoadFirst(const S* p, int64_t count) {
     return count >= 8 ? Load(p) : Widen(FirstBits(p, count), p);
   }
-  // There is no masked load of 16-bit values. For four or more, loads the first four and the last
-  // four, and shifts out the values that are in both.
+  // AVX2 has no masked load of 16-bit values. For four or more values, loads the first four and the
+  // last four, and shifts out the values that are in both.
   template <typename S>
   static __m128i FirstBits(const S* p, int64_t count) {
     if (count >= 4) {

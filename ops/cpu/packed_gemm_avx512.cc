@@ -23,7 +23,8 @@ struct Floats16 {
     asm volatile("vfmadd231ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
   }
 
-  // Masked forms with all lanes: gcc 12 warns about uninitialised variables in the unmasked ones.
+  // The masked forms are used with all lanes, because gcc 12 warns about uninitialised variables in
+  // the unmasked ones.
   static Reg Widen(__m256i bits, const BFloat16*) {
     const __m512i words = _mm512_maskz_cvtepu16_epi32(0xffff, bits);
     return _mm512_castsi512_ps(_mm512_maskz_slli_epi32(0xffff, words, 16));

@@ -1,4 +1,4 @@
-// Which instruction set GEMM's kernels use.
+// Chooses the instruction set of GEMM's kernels.
 #include <atomic>
 #include <cstdlib>
 #include <string>

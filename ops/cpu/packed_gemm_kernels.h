@@ -20,7 +20,7 @@
 
 namespace plimsoll::cpu::internal {
 
-// Rows [0, rows) split into equal panels (sizes differ by one at most) of at most `mr`.
+// Splits rows [0, rows) into panels of at most `mr` rows, whose sizes differ by at most one.
 struct PanelSplit {
   PanelSplit(int64_t rows, int64_t mr)
       : count((rows + mr - 1) / mr),
@@ -30,8 +30,8 @@ struct PanelSplit {
   int64_t Rows(int64_t panel) const { return small + (panel < large ? 1 : 0); }
 
   int64_t count;
-  int64_t small;  // rows of the smaller panels
-  int64_t large;  // number of panels with one row more, which come first
+  int64_t small;  // number of rows in a smaller panel
+  int64_t large;  // number of panels with one row more; they come first
 };
 
 // How a product of blocks is added to C: acc = A·B over one block of k; then
@@ -41,25 +41,25 @@ template <typename T>
 struct Epilogue {
   T alpha;
   T beta;
-  const T* bias;  // for the first column of the block, or nullptr
+  const T* bias;  // the bias of the block's first column, or nullptr
   bool first;
 };
 
 template <typename T>
 struct KernelSet {
-  int64_t mr;        // rows of a panel, at most
+  int64_t mr;        // the most rows of a panel
   int64_t nr;        // columns of a strip
   int64_t vec;       // values in a register
   int64_t a_stride;  // mr rounded up to whole registers
 
-  // Updates C (whose block begins at `c`) for panels × strips.
+  // Adds the product of panels × strips to C, whose block begins at `c`.
   void (*multiply)(bool trans_a, const T* packed_a, int64_t panel_size, const PanelSplit& split,
                    int64_t panel_begin, int64_t panel_end, const T* packed_b, int64_t columns,
                    int64_t strip_begin, int64_t strip_end, int64_t kc, T* c, int64_t ldc,
                    const Epilogue<T>& epilogue);
 };
 
-// Packing of a matrix that is stored as S.
+// The functions that pack a matrix stored as S.
 template <typename S>
 struct Packing {
   using T = std::conditional_t<std::is_same_v<S, double>, double, float>;
@@ -68,7 +68,7 @@ struct Packing {
   // is the block's first panel, and panels are panel_size apart.
   void (*pack_a)(bool trans, const S* a, int64_t lda, const PanelSplit& split, int64_t panel_begin,
                  int64_t panel_end, int64_t kc, T* packed, int64_t panel_size);
-  // Packs strips [strip_begin, strip_end) of a block of B, which is `columns` wide in all; strips
+  // Packs strips [strip_begin, strip_end) of a block of B that has `columns` columns in all; strips
   // are nr · kc apart.
   void (*pack_b)(bool trans, const S* b, int64_t ldb, int64_t columns, int64_t strip_begin,
                  int64_t strip_end, int64_t kc, T* packed);

@@ -7,12 +7,12 @@
 // 2·mr fused multiply-adds for mr + 2 loads.
 //
 // A vector type V provides: T, Reg, kWidth, and Load, Store, LoadFirst(p, count) (the rest zero),
-// StoreFirst(p, reg, count), Broadcast(p), Zero, Fma(a, b, c) = a·b + c, and Accumulate(c, a, b),
-// which does the same into c as a separate instruction: otherwise the compiler reorders the loop's
-// multiply-adds and swaps their operands until the accumulators no longer fit the registers.
-// LoadFirst and StoreFirst take 0 ≤ count, where count ≥ kWidth means all, and access no memory
-// beyond count values. If T is float, Load and LoadFirst also read BFloat16 and Float16, widening
-// them.
+// StoreFirst(p, reg, count), Broadcast(p), Zero, Fma(a, b, c) = a·b + c, and Accumulate(c, a, b).
+// Accumulate computes the same into c as a separate instruction: otherwise the compiler reorders
+// the loop's multiply-adds and swaps their operands until the accumulators no longer fit the
+// registers. LoadFirst and StoreFirst take 0 ≤ count, where count ≥ kWidth means all, and access no
+// memory beyond count values. If T is float, Load and LoadFirst also read BFloat16 and Float16,
+// widening them.
 #pragma once
 
 #include <immintrin.h>
@@ -32,10 +32,10 @@ struct Kernels {
   static constexpr int kWidth = V::kWidth;
   static constexpr int kColumns = 2 * kWidth;
   static constexpr int kStrideA = (kMaxRows + kWidth - 1) / kWidth * kWidth;
-  // Steps of k written out one after another.
+  // The number of steps of k in an unrolled loop body.
   static constexpr int kUnroll = 4;
 
-  // One step of k, or `steps` of them: `a` is the first row's value; rows are row_stride apart and
+  // One step of k, or `steps` of them. `a` is the first row's value; rows are row_stride apart, and
   // steps step_stride.
   template <int kRows, int kRowStride, int kStepStride>
   static inline __attribute__((always_inline)) void Step(const T* a, const T* b,
@@ -85,11 +85,11 @@ struct Kernels {
     }
   }
 
-  // One panel times one strip. `columns` of the strip exist in C.
+  // Computes one panel times one strip. `columns` of the strip exist in C.
   template <int kRows, bool kTransA>
   static void Tile(const T* a, const T* b, int64_t kc, T* c, int64_t ldc, int64_t columns,
                    const Epilogue<T>& epilogue) {
-    // Prefetches C, which is needed only at the end and is far away.
+    // C is prefetched, because it is needed only at the end and may be in no cache.
     const int64_t last = (columns < kColumns ? columns : kColumns) - 1;
 #pragma GCC unroll 1
     for (int i = 0; i < kRows; ++i) {
@@ -156,7 +156,7 @@ struct Kernels {
           trans_a ? TileFor<true>(rows, kRowCounts) : TileFor<false>(rows, kRowCounts);
       const T* a = packed_a + panel * panel_size;
       T* row = c + split.Begin(panel) * ldc;
-      // While this panel is used, a part of the next one is prefetched with each strip.
+      // While this panel is used, a part of the next panel is prefetched with each strip.
       const int64_t part = (panel_size / (strip_end - strip_begin) + 15) / 16 * 16;
       const T* next = a + panel_size;
       for (int64_t strip = strip_begin; strip < strip_end; ++strip) {

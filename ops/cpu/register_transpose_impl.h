@@ -21,7 +21,7 @@ inline __attribute__((always_inline)) void SwapBlocks(typename V::Reg& x, typena
   y = high;
 }
 
-// By swapping ever larger blocks: 1, 2, 4, …
+// Swaps ever larger blocks: 1, 2, 4, …
 template <typename V, int kBlock = 1>
 inline __attribute__((always_inline)) void TransposeRegisters(typename V::Reg (&rows)[V::kWidth]) {
   if constexpr (kBlock < V::kWidth) {

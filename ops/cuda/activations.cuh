@@ -1,9 +1,9 @@
-// GELU and SiLU with their slopes, in float. Products and sums are written as intrinsics where a
-// compiler could fuse them in one kernel and not in another: a function has the same bits wherever
-// it is used, alone or together with its gradient.
+// GELU and SiLU with their slopes, in float. Products and sums are intrinsics if a compiler could
+// fuse them in one kernel and not in another: a function has the same bits wherever it is used,
+// alone or together with its gradient.
 //
 // Exponentials and reciprocals are the GPU's own approximations (2 ulp). Each element needs two of
-// them, whose time four bytes of memory traffic per element hide.
+// them, which takes no longer than four bytes of memory traffic per element.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -51,7 +51,7 @@ struct TanhGelu {
   }
 };
 
-// y = x · Φ(x), by the Mills ratio as ops/simd.h has it: both tails keep their relative precision.
+// y = x · Φ(x), by the Mills ratio like ops/simd.h: both tails keep their relative precision.
 struct ExactGelu {
   __device__ ValueAndSlope operator()(float x) const {
     constexpr float kInverseSqrt2Pi = 0.39894228040143267794f;

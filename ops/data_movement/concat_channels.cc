@@ -57,7 +57,7 @@ std::vector<TensorType> InferConcatChannelsBackward(const OpCall& call) {
   return {da, db};
 }
 
-// What is wanted of dy, the sums to which it is added, and the results.
+// The cost counts the requested part of dy, the sums to which it is added, and the results.
 graph::Cost ConcatChannelsBackwardCost(const OpCall& call) {
   graph::Cost cost;
   for (size_t i : {0, 1}) {
@@ -81,7 +81,7 @@ const OpRegistration kConcatChannels({
     .cheap_to_recompute = true,
 });
 
-// da and db are the first channels of dy and the others, each added to what its acc holds.
+// da is the first channels of dy, db the others; each is added to its acc.
 const OpRegistration kConcatChannelsBackward({
     .name = "concat_channels_backward",
     .inputs = {{"dy"}, {"acc_a", true}, {"acc_b", true}},

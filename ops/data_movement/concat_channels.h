@@ -8,9 +8,9 @@
 
 namespace plimsoll::ops {
 
-// a[...,Ca] and b[...,Cb] → y[...,Ca+Cb]: the channels of a, then those of b. Any floating type,
-// the same for both. Throws InternalError where types or the other dimensions differ, for no
-// channels, and for 2^31 or more.
+// a[...,Ca] and b[...,Cb] → y[...,Ca+Cb]: the channels of a, then those of b. Both have the same
+// floating type. Throws InternalError if types or the other dimensions differ, if there are no
+// channels, and for 2^31 channels or more.
 graph::Value ConcatChannels(graph::Builder& g, graph::Value a, graph::Value b,
                             std::string_view name = "");
 

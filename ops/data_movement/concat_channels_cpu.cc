@@ -1,5 +1,5 @@
 // y[r,:Ca] = a[r],  y[r,Ca:] = b[r];   da[r] = dy[r,:Ca] + acc_a[r],  db[r] = dy[r,Ca:] + acc_b[r].
-// Threads share rows. Bytes: every argument once, and of dy only what is wanted.
+// Threads share rows. Bytes: every argument once; of dy only the requested parts.
 #include <algorithm>
 
 #include "ops/kernel.h"
@@ -8,7 +8,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// Calls visit(row) for all rows of y or dy, by all threads.
+// Calls visit(row) for all rows of y or dy, on all threads.
 template <typename Visit>
 void ForRows(ThreadPool& pool, const graph::Shape& shape, const Visit& visit) {
   const int64_t grain = std::max<int64_t>(1, kElementwiseGrain / shape.dim(-1));
@@ -29,7 +29,7 @@ void ConcatChannels(const CpuContext& ctx) {
   });
 }
 
-// out = dy + acc, where there is an acc, which may be out.
+// out = dy + acc, or out = dy if acc is nullptr. acc may be out.
 template <typename S>
 void MoveOrAdd(const S* dy, const S* acc, int64_t channels, S* out) {
   using T = Compute<S>;

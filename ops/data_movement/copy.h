@@ -1,11 +1,11 @@
 // Copies between the device's memory and the host's, in two halves so that the work between them
 // can hide the copy:
 //
-//   copy_start  y = x, in the other place; begins here and has ended at copy_done
-//   copy_done   from here on y may be read and x may be overwritten; a view of y
+//   copy_start  y = x, in the other memory; the copy begins here and has ended at copy_done
+//   copy_done   waits until y may be read and x may be overwritten; a view of y
 //
-// A buffer that a copy reads or writes is alive, and untouched by others, from start to done:
-// copy_done reads both.
+// From start to done, the buffers that a copy reads or writes are alive, and no other node writes
+// them: copy_done reads both.
 #pragma once
 
 #include <string_view>
@@ -14,10 +14,10 @@
 
 namespace plimsoll::ops {
 
-// Any type. y is named SCOPE.NAME and lies in `to`.
+// Copies x, of any type. y is named SCOPE.NAME and is in the memory `to`.
 graph::Value CopyStart(graph::Builder& g, graph::Value x, graph::Place to, std::string_view name);
 
-// `y` is what CopyStart(x) gave. Returns the tensor to read.
+// `y` is the result of CopyStart(x). Returns the tensor to read.
 graph::Value CopyDone(graph::Builder& g, graph::Value y, graph::Value x, std::string_view name);
 
 }  // namespace plimsoll::ops

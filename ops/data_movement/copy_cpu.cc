@@ -1,4 +1,5 @@
-// copy_start copies at once, with all threads; both places are the same memory here. Bytes: 2·n·s.
+// copy_start copies at once, with all threads; on a CPU, device and host share one memory. Bytes:
+// 2·n·s.
 #include <cstring>
 
 #include "ops/kernel.h"

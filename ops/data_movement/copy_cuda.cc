@@ -1,6 +1,6 @@
 // copy_start: a copy between GPU memory and pinned host memory, by the GPU's copy engine, in the
-// order of the kernel's stream. An executor that wants it to run beside its computation passes
-// another stream, and waits for it at copy_done. Bytes: n·s read, n·s written.
+// order of the kernel's stream. To overlap the copy with computation, an executor passes another
+// stream, and waits for it at copy_done. Bytes: n·s read, n·s written.
 #include "gpu/check.h"
 #include "ops/cuda_kernel.h"
 

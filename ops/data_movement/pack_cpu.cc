@@ -1,4 +1,4 @@
-// Copies x by x, and clears what is between them. Bytes: y twice.
+// Copies one x after another, and clears the elements between them. Bytes: y twice.
 #include <algorithm>
 
 #include "ops/data_movement/pack.h"

@@ -1,5 +1,5 @@
 // place_columns   y = a matrix with x as this rank's columns, zero elsewhere: [...,n] of rank r of
-// the node's axis goes to columns r·n … (r+1)·n of [...,R·n]. The sum over ranks is the whole
+// the node's axis goes to columns r·n … (r+1)·n of [...,R·n]. The sum of y over ranks is the full
 // matrix. Not differentiable.
 #include "graph/op.h"
 #include "ops/collectives/axis.h"

@@ -24,7 +24,7 @@ void CheckBlocks(const OpCall& call, const Shape& x, const Shape& y) {
         call, "block must be 1 or more, pad_h and pad_w 0 or more");
   Check(x.dim(3) >= 1 && y.dim(3) >= block * block * x.dim(3), call,
         "channels must be no fewer than a block of x has");
-  // Kernels count in 32 bits within rows and columns.
+  // Kernels count elements within rows and columns in 32 bits.
   constexpr int64_t kLimit = int64_t{1} << 30;
   const int64_t bottom = x.dim(1) + call.attributes.GetInt("pad_h") + block;
   const int64_t right = x.dim(2) + call.attributes.GetInt("pad_w") + block;
@@ -53,7 +53,7 @@ void SpaceToDepthGradient(graph::GradientContext& ctx) {
   ctx.SetGradient(0, g.Emit1("space_to_depth_backward", {ctx.output_gradient(0)}, attributes));
 }
 
-// The attribute "shape" is that of x.
+// The attribute "shape" is the shape of x.
 std::vector<TensorType> InferSpaceToDepthBackward(const OpCall& call) {
   const TensorType& dy = call.input(0);
   const Shape x = GetShape(call.attributes);

@@ -1,8 +1,7 @@
-// y[b,i,j,(u·s+v)·C+c] = x[b,i·s−pad_h+u,j·s−pad_w+v,c], where s is the block, and 0 outside of x
-// and in channels from s²·C on; dx the other way round, and 0 in pixels of no block.
-// The s·C elements of a block's row are neighbours in both: they are copied as one run. Threads
-// share rows of pixels. Bytes: what is read of x, and all of y; backward what is read of dy, and
-// all of dx.
+// y[b,i,j,(u·s+v)·C+c] = x[b,i·s−pad_h+u,j·s−pad_w+v,c], where s is the block; 0 outside of x and
+// in channels from s²·C on. dx is the inverse; 0 in pixels of no block. The s·C elements of a
+// block's row are adjacent in x and in y: they are copied as one run. Threads share rows of pixels.
+// Bytes: the elements read of x, and all of y; backward the elements read of dy, and all of dx.
 #include <algorithm>
 
 #include "ops/data_movement/space_to_depth.h"
@@ -12,7 +11,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// The sizes of a call between images x and the images y of their blocks.
+// The sizes of a call between images x and the block images y.
 struct BlockRows {
   int64_t block, pad_h, run, x_height, x_row, y_height, y_width, channels, skipped;
 
@@ -29,8 +28,8 @@ struct BlockRows {
 
   int64_t y_row() const { return y_width * channels; }
 
-  // Calls visit(in_x, in_y, count) for the parts of a row of x that are in blocks: elements that
-  // begin at in_x of the row and at in_y of the row of y, u = 0.
+  // Calls visit(in_x, in_y, count) for the parts of a row of x that are in blocks. A part begins at
+  // element in_x of the row, and at element in_y of the row of y, for u = 0.
   template <typename Visit>
   void ForRuns(const Visit& visit) const {
     for (int64_t j = 0; j < y_width; ++j) {
@@ -41,7 +40,7 @@ struct BlockRows {
   }
 };
 
-// Calls visit(row) for rows [0, rows) of that many elements in parallel.
+// Calls visit(row) for the rows [0, rows), which have `elements` elements each, in parallel.
 template <typename Visit>
 void ForRows(ThreadPool& pool, int64_t rows, int64_t elements, const Visit& visit) {
   const int64_t grain = std::max<int64_t>(1, kElementwiseGrain / std::max<int64_t>(1, elements));

@@ -42,7 +42,7 @@ void SubsampleGradient(graph::GradientContext& ctx) {
   ctx.SetGradient(0, g.Emit1("subsample_backward", {ctx.output_gradient(0)}, attributes));
 }
 
-// The attribute "shape" is that of x.
+// The attribute "shape" is the shape of x.
 std::vector<TensorType> InferSubsampleBackward(const OpCall& call) {
   const TensorType& dy = call.input(0);
   const graph::Shape x = GetShape(call.attributes);

@@ -10,12 +10,12 @@
 namespace plimsoll::ops {
 
 // x[B,H,W,C] → y[B,⌈H/stride⌉,⌈W/stride⌉,channels], floating: the pixels at multiples of `stride`.
-// Their channels are those from `first_channel` on of y, whose other channels are zeros;
-// first_channel + C ≤ channels. InternalError otherwise.
+// Their channels become those of y from `first_channel` on; the other channels of y are zeros.
+// Throws InternalError unless first_channel + C ≤ channels.
 graph::Value Subsample(graph::Builder& g, graph::Value x, int64_t stride, int64_t channels,
                        std::string_view name = "", int64_t first_channel = 0);
 
-// The attribute "first_channel" of both ops. Nodes where it is 0 do not have it.
+// The attribute "first_channel" of both ops. Nodes for which it is 0 do not have it.
 int64_t FirstChannel(const graph::Attributes& attributes);
 
 }  // namespace plimsoll::ops

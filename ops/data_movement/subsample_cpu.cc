@@ -1,6 +1,6 @@
-// y[b,i,j,first+c] = x[b,i·stride,j·stride,c], and 0 in all other channels; dx the other way round.
-// Threads share rows of pixels. Bytes: what is read of x, and all of y; backward what is read of
-// dy, and all of dx.
+// y[b,i,j,first+c] = x[b,i·stride,j·stride,c], and 0 in all other channels; dx is the inverse.
+// Threads share rows of pixels. Bytes: the elements read of x, and all of y; backward the elements
+// read of dy, and all of dx.
 #include <algorithm>
 
 #include "ops/data_movement/subsample.h"
@@ -10,8 +10,8 @@
 namespace plimsoll::ops {
 namespace {
 
-// Calls visit(row, first) for rows [B·H) of images of that shape in parallel, `first` being the
-// row's first element.
+// Calls visit(row, first) for the rows [0, B·H) of images of that shape in parallel; `first` is the
+// index of the row's first element.
 template <typename Visit>
 void ForImageRows(ThreadPool& pool, const graph::Shape& shape, const Visit& visit) {
   const int64_t elements = shape.dim(2) * shape.dim(3);

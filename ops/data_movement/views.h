@@ -7,16 +7,16 @@
 
 namespace plimsoll::ops {
 
-// x in another shape of as many elements; costs nothing.
+// x with another shape that has the same number of elements; costs nothing.
 graph::Value View(graph::Builder& g, graph::Value x, const graph::Shape& shape,
                   std::string_view name = "");
 
-// As many elements of x as the shape has, from the first on in memory order; carried, and where x
-// is, as x. Not differentiable.
+// A view of consecutive elements of x in memory order: it begins at element `first` and has the
+// given shape. It is carried if x is, and in the same memory. Not differentiable.
 graph::Value Slice(graph::Builder& g, graph::Value x, int64_t first, const graph::Shape& shape,
                    std::string_view name = "");
 
-// x, but no gradient flows back through it: nodes that only such a gradient needs are neither
+// x, but its gradient does not flow back: nodes that only such a gradient needs are neither
 // computed nor saved.
 graph::Value StopGradient(graph::Builder& g, graph::Value x, std::string_view name = "");
 

@@ -1,4 +1,4 @@
-// select_rows: one copied row a batch entry, by the calling thread. Bytes: 2·B·D·s.
+// select_rows copies one row per batch entry, on the calling thread. Bytes: 2·B·D·s.
 #include <cstring>
 #include <string>
 

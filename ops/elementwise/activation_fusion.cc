@@ -16,8 +16,8 @@ using graph::OpRegistry;
 using graph::Program;
 using graph::TensorId;
 
-// The ops of an activation: itself, its gradient (whose inputs are those of the activation, then
-// dy), and both in one.
+// The ops of an activation: the activation itself, its gradient (whose inputs are those of the
+// activation, then dy), and one op for both.
 struct Activation {
   std::string_view forward, backward, both;
 };
@@ -58,7 +58,7 @@ bool MayPass(const Program& program, const Node& node, const Node& later) {
 
 // Positions in the schedule of an activation, of its gradient, and of the readers between them.
 struct Match {
-  size_t forward, backward;  // the latter is the last node so far
+  size_t forward, backward;  // `backward` is the last node of the match
   std::vector<size_t> readers;
 };
 
@@ -74,7 +74,8 @@ std::optional<Match> MatchAt(const Program& program, size_t backward, const Acti
            At(nodes[forward].inputs, kX) != At(gradient.inputs, kX));
   if (program.tensor(program.Root(nodes[forward].outputs[0])).persistent) return std::nullopt;
 
-  // The activation, and every node that reads it or its codes, must move down to the gradient.
+  // Collects the nodes that must move down to the gradient: the activation, and every node that
+  // reads it or its codes.
   Match match{forward, backward, {}};
   std::vector<size_t> waiting = {forward};
   std::vector<TensorId> made = {nodes[forward].outputs[0]};
@@ -108,13 +109,16 @@ void Apply(Program& program, const Match& match, const Activation& kind) {
   MoveAfter(nodes, match.forward, match.readers, std::move(both));
 }
 
-// The node that writes `dy` of the linear_dw at position `linear`, if it can sum the columns too.
+// The node that writes `dy` of the linear_dw at position `linear`, if that node can also sum the
+// columns of dy.
 std::optional<size_t> MakerOfBias(const Program& program, size_t linear) {
   const std::vector<Node>& nodes = program.nodes();
   const Node& dw = nodes[linear];
   const TensorId dbias = At(dw.outputs, kLinearBias);
   if (dw.op->name != "linear_dw" || dbias == kNoTensor) return std::nullopt;
-  if (At(dw.outputs, kLinearWeight) == kNoTensor) return std::nullopt;  // nothing else reads dy
+  if (At(dw.outputs, kLinearWeight) == kNoTensor)
+    return std::nullopt;  // only the column sums read
+                          // dy
   const TensorId dy = dw.inputs[kLinearDy];
   for (size_t i = linear; i-- > 0;) {
     const Node& node = nodes[i];

@@ -53,15 +53,15 @@ std::vector<TensorType> InferGatedBackward(const OpCall& call) {
   return {call.input(0)};
 }
 
-// Two ops: NAME (x) → y and NAME_backward (x or y, dy) → dx, with the same attributes.
+// Defines two ops: NAME (x) → y and NAME_backward (x or y, dy) → dx, with the same attributes.
 struct ActivationOps {
   std::string name;
-  double flops, backward_flops;  // for each element of x
+  double flops, backward_flops;  // per element of x
   bool backward_reads_y = false;
   std::string_view reason = "computed in float32, rounded once";
-  void (*check)(const OpCall&) = [](const OpCall&) {};  // of the attributes
+  void (*check)(const OpCall&) = [](const OpCall&) {};  // checks the attributes
   bool gated = false;                                   // x is gate_up, and y is half of it
-  bool finds_largest = false;                           // of y, and of dx
+  bool finds_largest = false;                           // the largest magnitude of y, and of dx
 
   void Register() const;
 };

@@ -1,4 +1,4 @@
-// Activations: y of the type of x, which has any shape. Where the gradient reads y, x need not be
+// Activations: y has the type of x, which has any shape. If the gradient reads y, x need not be
 // kept for it.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace plimsoll::ops {
 graph::Value Relu(graph::Builder& g, graph::Value x, std::string_view name = "");
 
 // y = x where x > 0, otherwise slope · x; NaN stays NaN. The gradient reads y, which has the sign
-// of x as 0 < slope < 1. Throws InternalError for other slopes. Maas, Hannun, Ng, "Rectifier
+// of x because 0 < slope < 1. Throws InternalError for other slopes. Maas, Hannun, Ng, "Rectifier
 // nonlinearities improve neural network acoustic models", 2013.
 graph::Value LeakyRelu(graph::Builder& g, graph::Value x, double slope, std::string_view name = "");
 
@@ -37,7 +37,7 @@ graph::Value Gelu(graph::Builder& g, graph::Value x, std::string_view approximat
 // others → y [...,F]. Shazeer, "GLU variants improve transformer", 2020, eq. 6.
 graph::Value Swiglu(graph::Builder& g, graph::Value gate_up, std::string_view name = "");
 
-// The same with Gelu's "tanh" form: y = gelu(gate) · up (Gemma's gated MLP).
+// y = gelu(gate) · up, with Gelu's "tanh" form; gate_up as for Swiglu (Gemma's gated MLP).
 graph::Value Geglu(graph::Builder& g, graph::Value gate_up, std::string_view name = "");
 
 // y = cap · tanh(x / cap), which stays within ±cap. Throws InternalError unless cap > 0. Gemma Team

@@ -8,9 +8,9 @@
 namespace plimsoll::ops {
 
 // acc + x, added in float32 and rounded once, stochastically, so that the mean over the draws is
-// the sum itself: rounded to the nearest, terms below half of acc's spacing would be lost. acc
-// bf16, x f32 or bf16 of its shape, rng i32[2]. Element i is rounded by half i % 2 of word i / 2 of
-// the node's random stream, so that a block of Philox serves eight elements.
+// the exact sum. Rounding to nearest would lose terms below half of acc's spacing. acc bf16; x f32
+// or bf16, of acc's shape; rng i32[2]. Element i is rounded by half i % 2 of word i / 2 of the
+// node's random stream, so that a block of Philox serves eight elements.
 graph::Value AddRounded(graph::Builder& g, graph::Value acc, graph::Value x, graph::Value rng,
                         std::string_view name = "");
 

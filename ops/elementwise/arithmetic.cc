@@ -81,20 +81,20 @@ void CastGradient(GradientContext& ctx) {
   graph::Builder& g = ctx.builder();
   const Value dy = ctx.output_gradient(0);
   const DType dtype = g.dtype(ctx.input(0));
-  // A parameter's gradient is a float32 sum whatever type the parameter or its copy has; it is
-  // passed on without conversion.
+  // The gradient of a parameter is a float32 sum, even if the parameter or its copy has another
+  // type. It is passed on without conversion.
   const bool parameter = g.program().tensor(ctx.input(0)).role == graph::Role::kParameter;
   const DType expected = parameter ? graph::ComputeType(dtype) : dtype;
   ctx.SetGradient(0, g.dtype(dy) == expected ? dy : Cast(g, dy, expected));
 }
 
 std::vector<TensorType> InferFill(const OpCall& call) {
-  // Without the attribute "rank" it is a scalar.
+  // Without the attribute "rank" the constant is a scalar.
   const bool scalar = !call.attributes.Has("rank");
   return {{DTypeAttribute(call), scalar ? graph::Shape() : GetShape(call.attributes)}};
 }
 
-// Rounds once. Its first `tensors` inputs have the type of y.
+// Defines an op that rounds once. Its first `tensors` inputs have the type of y.
 OpDef Arithmetic(std::string name, std::vector<graph::Argument> inputs, int tensors,
                  std::vector<TensorType> (*infer)(const OpCall&),
                  void (*gradient)(GradientContext&)) {

@@ -14,8 +14,8 @@ graph::Value Mul(graph::Builder& g, graph::Value a, graph::Value b, std::string_
 // factor · x, where factor is a constant of the program.
 graph::Value Scale(graph::Builder& g, graph::Value x, double factor, std::string_view name = "");
 
-// The same with the factor first rounded to the type in which x is stored when the op runs (the
-// attribute "rounded"), as where a framework keeps the factor as a tensor of that type.
+// factor · x, where the factor is first rounded to the type in which x is stored when the op runs
+// (the attribute "rounded"). Frameworks do so if they keep the factor as a tensor of that type.
 graph::Value ScaleRounded(graph::Builder& g, graph::Value x, double factor,
                           std::string_view name = "");
 bool HasRoundedFactor(const graph::Attributes& attributes);

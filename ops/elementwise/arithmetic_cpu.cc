@@ -1,5 +1,5 @@
-// Elementwise, by vectors. Threads share chunks of elements. 16-bit elements are converted to float
-// for computing and rounded once. Bytes: every argument once.
+// Elementwise, with vectors. Threads share chunks of elements. 16-bit elements are computed in
+// float and rounded once. Bytes: every argument once.
 #include <algorithm>
 #include <type_traits>
 
@@ -12,7 +12,8 @@ namespace plimsoll::ops {
 namespace {
 
 void AddIntegers(const CpuContext& ctx) {
-  const auto *a = ctx.in<uint32_t>(0), *b = ctx.in<uint32_t>(1);  // unsigned, which wrap around
+  const auto *a = ctx.in<uint32_t>(0), *b = ctx.in<uint32_t>(1);  // unsigned, so that sums wrap
+                                                                  // around
   auto* y = ctx.out<uint32_t>(0);
   ctx.pool.ParallelFor(ctx.in_shape(0).elements(), kElementwiseGrain,
                        [=](int64_t begin, int64_t end) {
@@ -66,7 +67,7 @@ void Scale(const CpuContext& ctx) {
   ScaleAll(ctx, factor);
 }
 
-// Conversions between float and the 16-bit types, which training uses, by vectors.
+// Converts between float and the 16-bit types, which training uses, with vectors.
 template <typename From, typename To>
 void CastElements(const From* x, To* y, int64_t begin, int64_t end) {
   constexpr bool kFromNarrow = kIs16Bit<From> || std::is_same_v<From, float>;

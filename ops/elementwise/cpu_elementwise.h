@@ -1,5 +1,5 @@
-// Elementwise kernels: out[i] = function(in[i], …), rounded once. For ops that do nothing else, so
-// that each takes one line. Threads share chunks of elements.
+// Kernels that only compute out[i] = function(in[i], …), rounded once. Each takes one line. Threads
+// share chunks of elements.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ void MapElements(const CpuContext& ctx, const Function& function) {
   });
 }
 
-// A kernel that does nothing else. The function has no state.
+// Registers a kernel that only applies `function`, which has no state.
 template <int kInputs, typename Function>
 CpuKernelRegistration ElementwiseKernel(const char* op, Function) {
   return CpuKernelRegistration(

@@ -29,7 +29,7 @@ void DropPathGradient(GradientContext& ctx) {
                                          ctx.attributes()));
 }
 
-// Tensor-parallel ranks may have different tokens of one sample, so all tokens must be there.
+// Tensor-parallel ranks may have different tokens of one sample, so the op needs all tokens.
 const OpRegistration kDropPath({
     .name = "drop_path",
     .inputs = {{"x"}, {"rng"}},

@@ -1,5 +1,5 @@
 // y[b,…] = word[b] < p · 2³² ? 0 : x[b,…] / (1 − p). Threads share chunks of elements, which may
-// begin within a sample. Bytes: 2·n·s, less those that are not read of dropped samples.
+// begin within a sample. Bytes: 2·n·s; dropped samples are not read.
 #include <algorithm>
 
 #include "base/philox.h"

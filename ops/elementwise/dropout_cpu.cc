@@ -1,6 +1,6 @@
-// y[i] = draw[i] < threshold ? 0 : x[i] · keep_scale. Threads share chunks of elements, or bands of
-// 16 queries where x consists of scores; words are made a few hundred at a time in the first-level
-// cache. Bytes: 2·n·s.
+// y[i] = draw[i] < threshold ? 0 : x[i] · keep_scale. Threads share chunks of elements or, if x
+// consists of scores, bands of 16 queries. Random words are made a few hundred at a time in the
+// first-level cache. Bytes: 2·n·s.
 #include <algorithm>
 
 #include "base/dropout_draws.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kDrawsAtOnce = 1024;
 
-// Zero in the lanes whose draw is below the threshold.
+// v, with zeros in the lanes whose draw is below the threshold.
 template <typename T>
 Vec<T> DropBelow(uint32_t threshold, const uint16_t* draws, Vec<T> v) {
   typedef uint16_t Draws __attribute__((vector_size(2 * kLanes<T>)));
@@ -25,7 +25,7 @@ Vec<T> DropBelow(uint32_t threshold, const uint16_t* draws, Vec<T> v) {
   return __builtin_convertvector(d, Wide) < threshold ? Vec<T>{} : v;
 }
 
-// Elements [0, n). Reads full vectors of draws.
+// Drops elements [0, n). Reads full vectors of draws.
 template <typename S>
 void Drop(const DropRule& rule, int64_t n, const uint16_t* draws, const S* x, S* y) {
   using T = Compute<S>;
@@ -36,11 +36,11 @@ void Drop(const DropRule& rule, int64_t n, const uint16_t* draws, const S* x, S*
   });
 }
 
-// Draws 2·word … of the stream, as many as `words` words have.
+// Fills `draws` with the draws of the words [word, word + words) of the stream.
 void Draws(const PhiloxStream& stream, uint64_t word, int64_t words, uint16_t* draws) {
   alignas(64) uint32_t made[kDrawsAtOnce / 2 + 1];
   stream.Words(word, words, made);
-  // The processor stores the lower half of a word first.
+  // The processor stores the lower half of a word first, so that the order of draws is right.
   std::memcpy(draws, made, words * sizeof(uint32_t));
 }
 

@@ -1,6 +1,6 @@
-// How numbers and their 8-bit codes are related: code = round(number · to_code), and a code is
-// the number code · to_number. One scale for a tensor, from its largest magnitude or that of tensors
-// before it. The same bits on every device.
+// The scale between numbers and their 8-bit codes: code = round(number · to_code), number = code ·
+// to_number. A tensor has one scale, which is made from its largest magnitude or from the
+// magnitudes of earlier steps. The same bits on every device.
 #pragma once
 
 #include <bit>
@@ -13,12 +13,12 @@ struct CodeScale {
   float to_code, to_number;
 };
 
-// `largest`: the bits of a float32, the largest magnitude as an integer maximum of the bits of |x|,
-// which keeps infinity and NaN. `most`: the largest number of the codes' type.
+// `largest`: the largest magnitude, as the bits of a float32. It is an integer maximum of the bits
+// of |x|, which keeps infinity and NaN. `most`: the largest number of the codes' type.
 //
-// Conversion to codes saturates, and so would hide an overflow. So the codes of a tensor whose
-// largest magnitude isn't finite are NaN, all of them: every product with them is NaN, as is
-// what loss scaling, the gradient's norm and the check for divergence look at.
+// Conversion to codes saturates, which would hide an overflow. Therefore all codes of a tensor
+// whose largest magnitude isn't finite are NaN. Then every product with them is NaN, and loss
+// scaling, the gradient's norm and the check for divergence detect it.
 constexpr CodeScale ScaleOf(uint32_t largest, float most) {
   constexpr float kMax = std::numeric_limits<float>::max();
   if (largest >= 0x7f800000) return {1, std::numeric_limits<float>::quiet_NaN()};
@@ -28,8 +28,8 @@ constexpr CodeScale ScaleOf(uint32_t largest, float most) {
   return {to_code, 1 / to_code};
 }
 
-// The magnitude of which a scale is made, as bits: what is expected of the tensor by those before
-// it, unless that is 0, or the tensor isn't finite.
+// The magnitude, as bits, from which a scale is made: the one expected from earlier steps, unless
+// that is 0 or the tensor isn't finite.
 constexpr uint32_t MagnitudeFor(uint32_t largest, uint32_t expected) {
   return expected == 0 || largest >= 0x7f800000 ? largest : expected;
 }

@@ -35,7 +35,7 @@ const graph::OpRegistration kCountCodes({
 });
 
 const CudaWorkspaceRegistration kWorkspace("count_codes", [](const OpCall&) {
-  return int64_t{3 * 8};  // the numbers
+  return int64_t{3 * 8};  // three counters
 });
 
 }  // namespace

@@ -1,8 +1,8 @@
-// How many values don't fit the 8-bit type that they are encoded in (ops/linear/quantize.h).
+// Counts the values that don't fit the 8-bit type that they are encoded in (ops/linear/quantize.h).
 //
-// count_codes   (x[…], scale f32[], acc? f32[3]) {dtype, weight} → counts f32[3], in acc's place
+// count_codes   (x[…], scale f32[], acc? f32[3]) {dtype, weight} → counts f32[3], in acc's memory
 //
-// Each count is acc's (0 without one) plus `weight` times the number of x's elements that are
+// Each count is acc's (0 without acc) plus `weight` times the number of x's elements that are
 //   0. saturated: beyond the largest code by more than rounding
 //   1. zeroed: not zero, but nearer to 0 than to the smallest code
 //   2. overflowed: infinite or NaN
@@ -13,8 +13,8 @@
 
 namespace plimsoll::ops {
 
-// In units of the scale: from `saturated` on a value would be rounded to a code that the type no
-// longer has; up to `zeroed` it is rounded to 0, also where it lies in the middle.
+// Limits in units of the scale. Values from `saturated` on would round to a code that the type
+// doesn't have. Values up to `zeroed` round to 0; `zeroed` is halfway to the smallest code.
 struct CodeRange {
   float saturated, zeroed;
 };

@@ -1,5 +1,5 @@
-// Scratch memory that a matrix product on a GPU may use: known without a GPU, so that plans can be
-// made anywhere.
+// Scratch memory that a matrix product on a GPU may use. Its size is known without a GPU, so that
+// plans can be made anywhere.
 #pragma once
 
 #include <algorithm>
@@ -7,14 +7,14 @@
 
 namespace plimsoll::ops {
 
-// Workspace of one product (ops/cuda/products/gemm.h). Sums over a long inner dimension are split
-// into parts that are kept here until they are added; cuBLASLt on Hopper needs no more.
+// The workspace of one product (ops/cuda/products/gemm.h). Sums over a long inner dimension are
+// split into parts, which are stored here until they are added. cuBLASLt on Hopper needs no more.
 inline constexpr int64_t kGemmWorkspaceBytes = int64_t{32} << 20;
 
-// Of gradients in bf16 (ops/cuda/products/low_gradient.h):
+// For gradients in bf16 (ops/cuda/products/low_gradient.h):
 
-// Rows of a gradient [m,n] that are computed at a time: about 32 MiB in float32, which stay in the
-// L2 cache until they are added, and whole tiles of the product.
+// The number of rows of a gradient [m,n] that are computed at a time: full tiles of the product,
+// and about 32 MiB in float32, which stay in the L2 cache until they are added.
 inline int64_t LowGradientRows(int64_t m, int64_t n) {
   constexpr int64_t kBytes = int64_t{32} << 20;
   constexpr int64_t kStep = 256;

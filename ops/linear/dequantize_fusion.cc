@@ -12,7 +12,7 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// Whether these are codes that never change, since they are written once.
+// Whether the node is a dequantize whose codes never change, because they are written once.
 bool Decodes(const Program& program, const Node& node) {
   return node.op->name == "dequantize" &&
          program.tensor(node.inputs[0]).type.dtype == graph::DType::kFloat8E4M3 &&
@@ -21,7 +21,7 @@ bool Decodes(const Program& program, const Node& node) {
          !program.tensor(node.outputs[0]).persistent;
 }
 
-// Removes makers of numbers that nothing reads any more.
+// Removes dequantize nodes whose result nothing reads any more.
 void DropUnread(Program& program) {
   std::set<TensorId> read;
   for (const Node& node : program.nodes()) {

@@ -13,14 +13,14 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// The tensor of which `id` is another shape, or `id` itself.
+// The tensor of which `id` is a reshaped view, or `id` itself.
 TensorId Whole(const Program& program, TensorId id) {
   const TensorId root = program.Root(id);
   return program.tensor(root).bytes() == program.tensor(id).bytes() ? root : id;
 }
 
-// Lets the node find the largest magnitude of its output `of`. Returns its output for that, absent
-// if nobody has asked for it before; nullptr: the op cannot find it.
+// Lets the node find the largest magnitude of its output `of`. Returns the output for that
+// magnitude, which is absent if it was not requested before; nullptr if the op cannot find it.
 TensorId* LargestOf(Node& node, size_t of) {
   const std::vector<int>& finds = node.op->finds_largest;
   const auto found = std::ranges::find(finds, static_cast<int>(of));
@@ -30,7 +30,7 @@ TensorId* LargestOf(Node& node, size_t of) {
   return &*(node.outputs.end() - (finds.end() - found));
 }
 
-// A node that stays, by its new place, and one of its outputs.
+// A node that stays (by its new index), and one of its outputs.
 struct Maker {
   size_t node, output;
 };
@@ -40,7 +40,7 @@ struct Maker {
 int FuseLargest(Program& program) {
   std::vector<Node>& nodes = program.mutable_nodes();
   std::map<TensorId, Maker> makers;
-  std::map<TensorId, TensorId> instead;  // by a largest magnitude: the same, found before
+  std::map<TensorId, TensorId> instead;  // by largest magnitude: the same magnitude, found before
   size_t stays = 0;
   for (size_t n = 0; n < nodes.size(); ++n) {
     Node& node = nodes[n];

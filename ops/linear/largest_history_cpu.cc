@@ -1,4 +1,4 @@
-// ops/linear/largest_history.h, column by column. Bytes: history twice.
+// Computes ops/linear/largest_history.h column by column. Bytes: history twice.
 #include <algorithm>
 #include <bit>
 

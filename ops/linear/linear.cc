@@ -27,7 +27,7 @@ Value Linear(graph::Builder& g, Value x, Value weight, Value bias, std::string_v
 
 namespace {
 
-// Every argument given has the float dtype of input 0.
+// Checks that all present arguments have the float dtype of input 0.
 void CheckOneFloat(const OpCall& call) {
   const graph::DType dtype = call.input(0).dtype;
   Check(graph::IsFloat(dtype), call, "needs floats");
@@ -36,7 +36,7 @@ void CheckOneFloat(const OpCall& call) {
   }
 }
 
-// rows · N · K multiply-adds, and every argument read or written once.
+// The cost of rows · N · K multiply-adds, with every argument read or written once.
 Cost ProductCost(const OpCall& call, double rows, double n, double k) {
   Cost cost;
   cost.flops = cost.products = 2 * rows * n * k;
@@ -66,7 +66,7 @@ void LinearGradient(GradientContext& context) {
   if (dy == kNoTensor) return;
   const bool weight = context.wants(1);
   const bool bias = context.wants(2);
-  // The weight's gradient comes first, so that dx can then overwrite x.
+  // The weight's gradient is emitted first, so that dx can then overwrite x.
   if (weight || bias) {
     const Value acc_weight = weight ? context.TakePartial(1) : kNoTensor;
     const Value acc_bias = bias ? context.TakePartial(2) : kNoTensor;

@@ -6,12 +6,12 @@
 //
 // Activations, weight and bias (and dx's acc) have one float dtype; dweight, dbias and their acc
 // have its compute type, so that sums over tokens and micro-steps are never rounded to 16 bits.
-// Products of 16-bit values are summed in float32 and rounded once, after bias or acc.
+// Products of 16-bit values are summed in float32 and rounded once, after bias or acc is added.
 // With the attribute tf32 (true), a GPU rounds float32 operands of the product to TF32, 10 bits of
 // fraction, for its matrix units; the CPU ignores it.
-// With the attribute axis (ops/collectives/axis.h) y is a part of a sum over that axis's ranks, to
-// which the first rank adds the bias; dbias is then the whole gradient, on every rank. weight has
-// the layout of PyTorch's nn.Linear. The gradient ops may write over their acc input. Errors:
+// With the attribute axis (ops/collectives/axis.h) y is one addend of a sum over that axis's ranks,
+// and only the first rank adds the bias; dbias is then the complete gradient, on every rank. weight
+// has the layout of PyTorch's nn.Linear. The gradient ops may write over their acc input. Errors:
 // InternalError on shapes that do not fit.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace plimsoll::ops {
 
-// bias = kNoTensor: none.
+// bias = kNoTensor: no bias.
 graph::Value Linear(graph::Builder& g, graph::Value x, graph::Value weight,
                     graph::Value bias = graph::kNoTensor, std::string_view name = "");
 

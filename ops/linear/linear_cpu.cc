@@ -1,10 +1,10 @@
-// linear     y = x · weightᵀ + bias      the bias enters in the product's epilogue
-// linear_dx  dx = dy · weight + acc      acc enters as the product's C
+// linear     y = x · weightᵀ + bias      the bias is added in the product's epilogue
+// linear_dx  dx = dy · weight + acc      acc is the product's C
 // linear_dw  dweight = dyᵀ · x + acc,    dbias = column sums of dy + acc
 //
-// One GEMM each, on all threads; it sums 16-bit types in float32. A `linear` of a few rows is bound
-// by reading the weights and uses LinearOfFewRows instead. Bytes: every argument once besides
-// GEMM's packing; dy is read once more for dbias (column_sums.h).
+// Each is one GEMM on all threads, which sums 16-bit types in float32. A `linear` of a few rows is
+// bound by reading the weights and uses LinearOfFewRows instead. Bytes: every argument once, in
+// addition to GEMM's packing; dy is read once more for dbias (column_sums.h).
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -24,7 +24,7 @@ using graph::OpCall;
 using graph::Shape;
 using graph::TensorType;
 
-// Up to this number, the products take no longer than reading the weights.
+// Up to this number of rows, the products take no longer than reading the weights.
 constexpr int64_t kFewRows = 8;
 
 // y = x · weightᵀ + bias for a few rows of x, as when text is generated token by token.
@@ -39,7 +39,7 @@ template <typename S>
 void LinearOfFewRows(ThreadPool& pool, const S* x, int64_t m, const S* weight, int64_t n, int64_t k,
                      const S* bias, S* y) {
   using T = Compute<S>;
-  constexpr int64_t kElements = 1 << 16;  // of weight that a thread takes at a time
+  constexpr int64_t kElements = 1 << 16;  // elements of weight that a thread takes at a time
   const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, k));
   pool.ParallelFor(n, grain, [=](int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; ++j) {
@@ -115,7 +115,7 @@ void LinearDx(const CpuContext& ctx) {
   });
 }
 
-// With a low gradient, dweight is computed in float32 at the beginning of the workspace.
+// The bytes of dweight in float32, at the beginning of the workspace, for a low gradient.
 int64_t WideBytes(bool low, int64_t elements) {
   return low ? (elements * int64_t{sizeof(float)} + 63) / 64 * 64 : 0;
 }

@@ -1,10 +1,10 @@
-// linear     y = x · weightᵀ + bias      the bias enters in the product's epilogue
-// linear_dx  dx = dy · weight + acc      acc enters as the product's C
+// linear     y = x · weightᵀ + bias      the bias is added in the product's epilogue
+// linear_dx  dx = dy · weight + acc      acc is the product's C
 // linear_dw  dweight = dyᵀ · x + acc,    dbias = column sums of dy + acc
 //
-// One product each (cuda/products/gemm.h), or a few for a gradient in bf16 that is added to
+// Each is one product (cuda/products/gemm.h), or a few if a gradient in bf16 is added to
 // (cuda/products/low_gradient.h). dbias is computed with dweight, or alone by a kernel that reads
-// dy once (cuda/column_sums.h). Bytes: every argument once, dy perhaps once more for dbias.
+// dy once (cuda/column_sums.h). Bytes: every argument once, dy possibly once more for dbias.
 #include "ops/linear/linear_cuda.h"
 
 #include <algorithm>

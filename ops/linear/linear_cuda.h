@@ -1,8 +1,8 @@
-// The CUDA kernels of linear, linear_dx and linear_dw, for other ops whose arguments are in the
-// same order and mean the same: a convolution of single pixels is a matrix product.
+// The CUDA kernels of linear, linear_dx and linear_dw. Other ops use them, too, if their arguments
+// have the same order and meaning: a convolution of single pixels is a matrix product.
 //
-// x[...,K] and dy[...,N] may have any number of dimensions before the last; of a weight count the
-// first, N, and the last, K, all others are 1.
+// x[...,K] and dy[...,N] may have any number of dimensions before the last. Of a weight's
+// dimensions, the first is N, the last K, and all others are 1.
 #pragma once
 
 #include "ops/cuda_kernel.h"

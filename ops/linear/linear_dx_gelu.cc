@@ -2,9 +2,10 @@
 //
 //   linear_dx_gelu   dx[...,K] = (dy[...,N] · weight[N,K]) ⊙ gelu'(x[...,K])
 //
-// gelu is in its tanh form (ops/elementwise/activations.h). There is one float dtype. The op
-// replaces a linear_dx and the gelu_backward that reads it (ops/fusions.h). On the GPU the product
-// is multiplied in float32, before it is rounded; on the CPU it is rounded first, like the two ops.
+// gelu is in its tanh form (ops/elementwise/activations.h). All tensors have one float dtype. The
+// op replaces a linear_dx and the gelu_backward that reads it (ops/fusions.h). On the GPU the
+// product is multiplied by gelu' in float32, before rounding; on the CPU it is rounded first, like
+// the two ops.
 #include "graph/op.h"
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
@@ -32,7 +33,7 @@ std::vector<TensorType> Infer(const OpCall& call) {
   return {x};
 }
 
-constexpr double kGeluFlops = 18;  // as gelu_backward counts them
+constexpr double kGeluFlops = 18;  // per element, as gelu_backward counts them
 
 const graph::OpRegistration kLinearDxGelu({
     .name = "linear_dx_gelu",

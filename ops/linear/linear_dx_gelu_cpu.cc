@@ -1,4 +1,4 @@
-// Runs the kernels of linear_dx and gelu_backward one after the other, and so gives their bits.
+// Runs the kernels of linear_dx and gelu_backward one after the other, and so has the same bits.
 #include <array>
 
 #include "ops/kernel.h"

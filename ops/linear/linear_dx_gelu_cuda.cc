@@ -1,5 +1,5 @@
-// One cuBLASLt product whose epilogue reads x and multiplies by gelu' (cuda/gemm.h). That
-// epilogue's tanh is accurate enough for 16 bits; in float32 the kernels of linear_dx and
+// One cuBLASLt product whose epilogue reads x and multiplies by gelu' (cuda/gemm.h). The tanh of
+// that epilogue is accurate enough for 16 bits; in float32 the kernels of linear_dx and
 // gelu_backward run instead, one after the other. Bytes: every argument once.
 #include <array>
 

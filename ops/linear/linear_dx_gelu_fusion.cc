@@ -28,7 +28,7 @@ std::optional<size_t> OnlyReader(const Program& program, TensorId id) {
   return reader;
 }
 
-// The gelu_backward into which the linear_dx at this position can be fused.
+// The index of the gelu_backward that can be fused with the linear_dx at this position.
 std::optional<size_t> MatchAt(const Program& program, size_t product) {
   const std::vector<Node>& nodes = program.nodes();
   const Node& dx = nodes[product];
@@ -47,7 +47,8 @@ std::optional<size_t> MatchAt(const Program& program, size_t product) {
       gelu.attributes.GetWord("approximate") != "tanh" || gelu.phase != dx.phase) {
     return std::nullopt;
   }
-  // dy and weight will be read later than before.
+  // The fused op reads dy and weight later than linear_dx did, so no node in between may write
+  // them.
   for (size_t i = product + 1; i < *reader; ++i) {
     for (TensorId id : dx.inputs) {
       if (id != kNoTensor && Mentions(program, nodes[i].outputs, program.Root(id))) {

@@ -30,8 +30,8 @@ void AddRounded(ThreadPool& pool, const PhiloxStream& stream, int64_t n, const B
   });
 }
 
-// Writes the gradient that is float32 at `wide` to the output, added to the input `acc` if there is
-// one. `rng`: the input to draw from.
+// Writes the float32 gradient `wide` to the output, added to the input `acc` if that is present.
+// `rng`: the input to draw from.
 inline void StoreLowGradient(const CpuContext& ctx, const float* wide, size_t acc, size_t rng,
                              size_t output) {
   const int64_t n = ctx.out_shape(output).elements();

@@ -65,7 +65,7 @@ std::vector<ColumnRange> ColumnRanges(const Attributes& attributes) {
 
 namespace {
 
-// y or dy [...,N], u or du [...,m·r], b or db [n,r].
+// Checks y or dy [...,N], u or du [...,m·r], b or db [n,r].
 void CheckShapes(const OpCall& call, const Shape& y, const Shape& u, const Shape& b) {
   Check(y.rank() >= 1 && b.rank() == 2 && u.rank() == y.rank() && u.DropLast() == y.DropLast(),
         call, "needs y[...,N], u[...,m·r] and b[n,r] with equal rows of y and u");
@@ -137,7 +137,7 @@ void Gradient(graph::GradientContext& context) {
   if (context.wants(0)) context.SetGradient(0, dy);
 }
 
-// Two FLOPs for each row, row of b and its width.
+// The cost: two FLOPs for each row and each element of b.
 Cost ProductCost(const OpCall& call, double rows, const Shape& b) {
   const double flops = 2 * rows * static_cast<double>(b.elements());
   return {flops, ArgumentBytes(call), flops};
@@ -157,7 +157,7 @@ const graph::OpRegistration kAddLowRank({
     .precision = {Precision::kLow,
                   "low operands, products summed in float32; the sum is rounded once",
                   /*tf32=*/true},
-    // Bound by bandwidth, as the rank, which is the products' inner dimension, is small.
+    // The op is bound by bandwidth, because the rank, the products' inner dimension, is small.
     .sharding = {.follows = ShardingRule::kRows,
                  .inputs = 2,
                  .split_weight = ShardingRule::kLowRank,

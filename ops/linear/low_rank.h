@@ -6,11 +6,11 @@
 //   add_low_rank_db   db_i = scale · dy[columns of i]ᵀ · u_i (+ acc)
 //
 // y[...,N] has ranges of columns, n_1, n_2, … wide, each with its own factor: u[...,m·r] holds u_1
-// … u_m side by side, b[n_1+n_2+…,r] holds b_1 … b_m one above the other. Columns in no range are
-// copied from y. out may have y's memory; then only the ranges are accessed. y, u and b have one
-// float dtype; db and acc have its compute type. Products of 16-bit values are summed in float32
-// and rounded once, after y or acc. tf32 as in ops/linear/linear.h. Errors: InternalError on shapes
-// that do not fit.
+// … u_m next to each other, b[n_1+n_2+…,r] holds b_1 … b_m one above the other. Columns in no range
+// are copied from y. out may have y's memory; then only the ranges are accessed. y, u and b have
+// one float dtype; db and acc have its compute type. Products of 16-bit values are summed in
+// float32 and rounded once, after y or acc is added. tf32 as in ops/linear/linear.h. Errors:
+// InternalError on shapes that do not fit.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +31,12 @@ struct ColumnRange {
   bool operator==(const ColumnRange&) const = default;
 };
 
-// `columns` in the order of u's and b's parts.
+// `columns` is in the order of the parts of u and b.
 graph::Value AddLowRank(graph::Builder& g, graph::Value y, graph::Value u, graph::Value b,
                         const std::vector<ColumnRange>& columns, double scale,
                         std::string_view name = "");
 
-// The attribute "columns", a word such as "0+64 96+32".
+// The value of the attribute "columns", a word such as "0+64 96+32".
 std::string ColumnsWord(const std::vector<ColumnRange>& columns);
 // Calls visit(number of the range, its first row in b, range). Allocates nothing.
 void ForColumnRanges(const graph::Attributes& attributes,

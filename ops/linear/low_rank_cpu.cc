@@ -98,7 +98,7 @@ void Db(const CpuContext& ctx) {
   });
 }
 
-// The maximum over the ranges' products, which run one after another.
+// The maximum of `bytes` over the ranges' products, which run one after another.
 int64_t Largest(const OpCall& call, FunctionRef<int64_t(int64_t columns)> bytes) {
   int64_t largest = 0;
   ForColumnRanges(call.attributes, [&](int64_t, int64_t, ColumnRange range) {

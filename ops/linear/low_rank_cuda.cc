@@ -15,7 +15,7 @@ namespace {
 using graph::Shape;
 using Take = FunctionRef<void(const GemmProblem&, const GemmBuffers&)>;
 
-// The elements from `index` on.
+// The tensor's elements from `index` on.
 const void* At(const TensorRef& tensor, int64_t index) {
   return static_cast<const char*>(tensor.data) + index * graph::ByteSize(tensor.type.dtype);
 }

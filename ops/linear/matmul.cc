@@ -46,8 +46,8 @@ std::vector<TensorType> Infer(const OpCall& call) {
   return {{a.dtype, Shape(dims)}};
 }
 
-// With C = A·B for the operands as multiplied: dA = dC·Bᵀ and dB = Aᵀ·dC, transposed again if the
-// operand is stored transposed.
+// For C = A·B, where A and B are the operands as multiplied: dA = dC·Bᵀ and dB = Aᵀ·dC. The
+// gradient is transposed if the operand is stored transposed.
 void Gradient(graph::GradientContext& context) {
   graph::Builder& g = context.builder();
   const Value dc = context.output_gradient(0);

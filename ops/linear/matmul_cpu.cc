@@ -13,7 +13,7 @@ namespace {
 using graph::OpCall;
 using graph::Shape;
 
-// A product with fewer multiply-adds keeps a thread busy for less than about 50 µs.
+// A product with fewer multiply-adds takes one thread less than about 50 µs.
 constexpr int64_t kSmall = int64_t{1} << 22;
 constexpr int64_t kManyProducts = 8;
 
@@ -32,7 +32,7 @@ Dimensions DimensionsOf(const Shape& a, const Shape& b, const graph::Attributes&
   return d;
 }
 
-// Per thread, a multiple of the alignment.
+// The bytes for each thread, a multiple of the alignment.
 int64_t ThreadBytes(const Dimensions& d, graph::DType dtype) {
   return (GemmBytes(dtype, d.m, d.n, d.k) + 63) / 64 * 64;
 }

@@ -21,7 +21,7 @@ using graph::TensorType;
 
 constexpr size_t kA = 0, kDy = 1, kAccSums = 2, kExpected = 3, kAScale = 4;  // inputs
 
-// The activation as an op of its own, of numbers.
+// The op that computes the activation alone, on numbers.
 class Activation {
  public:
   explicit Activation(const OpCall& call)

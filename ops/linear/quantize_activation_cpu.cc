@@ -1,6 +1,6 @@
-// Runs the kernels of the ops that it replaces: their bytes (ops/linear/quantize_activation.h).
-// What these make for one another lies in the workspace: y, the numbers of `a` if that are codes,
-// and the largest magnitude, unless it is an output.
+// Runs the kernels of the ops that it replaces, and so has their bits
+// (ops/linear/quantize_activation.h). Their intermediate results are in the workspace: y, the
+// numbers of `a` if `a` has codes, and the largest magnitude, unless it is an output.
 #include <array>
 #include <span>
 
@@ -11,8 +11,8 @@
 namespace plimsoll::ops {
 namespace {
 
-constexpr size_t kAScale = 4;   // input
-constexpr size_t kLargest = 4;  // output
+constexpr size_t kAScale = 4;   // index of the input
+constexpr size_t kLargest = 4;  // index of the output
 
 struct Scratch {
   graph::TensorType y, a;

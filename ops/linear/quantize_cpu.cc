@@ -1,7 +1,8 @@
 // codes = round(x · to_code), and the same transposed; sums of x's columns (ops/linear/quantize.h).
 //
-// Threads share groups of 16 rows, whose codes are a piece of 16 bytes in each transposed row; of
-// codes alone, chunks of elements. Bytes: x once for codes and once for sums, codes once each.
+// Threads share groups of 16 rows, whose codes are 16 consecutive bytes in each transposed row; if
+// only codes are requested, they share chunks of elements. Bytes: x once for codes and once for
+// sums, codes once each.
 #include <bit>
 
 #include "base/float8.h"

@@ -1,5 +1,5 @@
-// For CPU kernels of ops that make a tensor y and its 8-bit codes at once: they run the kernels of
-// the ops that they replace, so they have the same bytes.
+// For CPU kernels of ops that make a tensor y and its 8-bit codes at once. They run the kernels of
+// the ops that they replace, so they have the same bits.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ inline void RunCpuOp(const CpuContext& ctx, const char* op, std::span<const Tens
                           ctx.pool});
 }
 
-// Bytes of a tensor in a workspace, so that the next one is aligned as tensors are.
+// The bytes of a tensor in a workspace, rounded up so that the next one is aligned like tensors.
 inline int64_t AlignedBytes(const graph::TensorType& type) { return (type.bytes() + 63) / 64 * 64; }
 
-// Finds y's largest magnitude, which is this call's output `largest`, or else is put into
-// `scratch`, and makes codes of y, the first outputs up to `largest`.
+// Finds y's largest magnitude and makes codes of y. The magnitude goes to this call's output
+// `largest`, or to `scratch` if that output is absent. The codes are the outputs before `largest`.
 inline void QuantizeOnCpu(const CpuContext& ctx, const TensorRef& y, size_t largest, void* scratch,
                           const TensorRef& acc_sums, const TensorRef& expected) {
   const TensorRef found = {ctx.has_output(largest) ? ctx.outputs[largest].data : scratch,

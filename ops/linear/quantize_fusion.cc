@@ -31,11 +31,11 @@ class CodesFuser {
       if (!match) continue;
       const TensorId y = nodes[n].inputs[quantize::kX];
       const TensorId largest = nodes[n].inputs[quantize::kLargest];
-      const bool read = readers_.at(largest).size() > 1;  // not by `quantize` alone
+      const bool read = readers_.at(largest).size() > 1;  // a node other than `quantize` reads it
       std::optional<Node> node =
           fuse({nodes[match->maker], nodes[n], y, read ? largest : kNoTensor});
       if (!node) continue;
-      // Matches share no nodes: each has its own y.
+      // Matches share no nodes, because each has its own y.
       nodes[match->maker] = *std::move(node);
       gone[match->largest] = gone[n] = true;
       ++fused;
@@ -53,7 +53,7 @@ class CodesFuser {
  private:
   // Nodes by the tensor whose memory they access, in their order.
   using Accesses = std::map<TensorId, std::vector<size_t>>;
-  // Positions of nodes.
+  // The indices of the nodes.
   struct Match {
     size_t maker, largest;
   };
@@ -92,7 +92,7 @@ class CodesFuser {
     return Match{*maker, *largest};
   }
 
-  // The node that writes a temporary tensor, of which `id` is no view.
+  // The only node that writes the tensor; nullopt unless the tensor is a temporary and no view.
   std::optional<size_t> OnlyWriter(TensorId id) const {
     const auto found = writers_.find(id);
     if (program_.tensor(id).persistent || program_.tensor(id).alias || found == writers_.end() ||
@@ -102,7 +102,7 @@ class CodesFuser {
     return found->second.front();
   }
 
-  // Whether a node from `first` on, and before `last`, is one of those.
+  // Whether a node with an index in [first, last) accesses the tensor.
   bool AnyBetween(const Accesses& accesses, TensorId id, size_t first, size_t last) const {
     if (id == kNoTensor) return false;
     const auto found = accesses.find(program_.Root(id));
@@ -118,7 +118,7 @@ class CodesFuser {
 
 int FuseCodes(Program& program,
               const std::function<std::optional<Node>(const ReadAsCodes&)>& fuse) {
-  // Most programs make no codes. Their accesses need no table.
+  // Most programs make no codes, and need no table of accesses.
   const auto makes_codes = [](const Node& node) { return node.op->name == "quantize"; };
   if (std::ranges::none_of(program.nodes(), makes_codes)) return 0;
   return CodesFuser(program).Run(fuse);

@@ -1,5 +1,5 @@
-// What fusions share that let the op which makes a tensor write the tensor's 8-bit codes instead
-// (ops/fusions.h).
+// Code that several fusions share. They let the op that makes a tensor write the tensor's 8-bit
+// codes instead (ops/fusions.h).
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@ enum Input : size_t { kX, kLargest, kAccSums, kExpected };
 enum Output : size_t { kTransposed, kCodes, kScale, kSums };
 }  // namespace quantize
 
-// An argument of a node, kNoTensor where it is absent.
+// An argument of a node; kNoTensor if it is absent.
 inline graph::TensorId ArgumentAt(const std::vector<graph::TensorId>& arguments, size_t i) {
   return i < arguments.size() ? arguments[i] : graph::kNoTensor;
 }
 
-// A tensor y that is read as codes alone:
+// A tensor y that is only read as codes:
 //
 //   …, y, … = MAKER(…)
 //   largest = largest_magnitude(y)
@@ -34,12 +34,12 @@ struct ReadAsCodes {
   const graph::Node& maker;
   const graph::Node& quantize;
   graph::TensorId y;
-  graph::TensorId largest;  // kNoTensor: `quantize` alone reads it
+  graph::TensorId largest;  // kNoTensor: only `quantize` reads it
 };
 
-// Replaces such three nodes by one at the maker's position, which `fuse` makes unless the maker is
-// none of its ops. Nodes stay if codes cannot be made that early, since what `quantize` reads or
-// writes is accessed in between. Returns how many nodes `fuse` has made.
+// Replaces three such nodes by one at the maker's position. `fuse` makes the new node, or returns
+// nullopt if it does not handle the maker's op. Nodes stay if codes cannot be made that early,
+// because nodes in between access what `quantize` reads or writes. Returns the number of new nodes.
 int FuseCodes(graph::Program& program,
               const std::function<std::optional<graph::Node>(const ReadAsCodes&)>& fuse);
 

@@ -1,5 +1,5 @@
 // The scratch memory of the kernels of quantize, quantize_activation and quantize_norm on a GPU:
-// partial sums of columns, after the largest magnitudes that the latter two find.
+// the largest magnitudes that the latter two find, then partial sums of columns.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,8 @@
 
 namespace plimsoll::ops {
 
-inline constexpr int64_t kQuantizeTileRows = 128;  // that a thread block casts, and sums by columns
+inline constexpr int64_t kQuantizeTileRows = 128;  // rows that a thread block casts, and sums by
+                                                   // columns
 
 inline int64_t QuantizeTiles(int64_t rows) {
   return (rows + kQuantizeTileRows - 1) / kQuantizeTileRows;
@@ -20,7 +21,8 @@ inline int64_t QuantizeWorkspace(const graph::OpCall& call) {
   return QuantizeTiles(x.rows()) * x.dim(-1) * static_cast<int64_t>(sizeof(float));
 }
 
-// Bytes of the two words for largest magnitudes, so that what is after them is aligned as tensors.
+// The bytes of the two words for largest magnitudes, rounded up so that the data after them is
+// aligned like tensors.
 inline constexpr int64_t kLargestWordsBytes = 256;
 
 inline int64_t QuantizeActivationWorkspace(const graph::OpCall& call) {

@@ -16,7 +16,7 @@ using graph::Shape;
 using graph::TensorType;
 
 std::string WhyNotScaled(const ScaledProduct& product) {
-  constexpr int64_t kStep = 16;  // of codes in 16 bytes, at which rows begin
+  constexpr int64_t kStep = 16;  // codes in 16 bytes; rows begin at multiples of it
   if (product.k % kStep != 0) return fmt::format("{} inputs, no multiple of 16", product.k);
   if (product.n % kStep != 0) return fmt::format("{} outputs, no multiple of 16", product.n);
   if (product.m == 0 || product.n == 0 || product.k == 0) return "nothing to multiply";
@@ -66,7 +66,8 @@ graph::Cost ScaledLinearCost(const OpCall& call) {
   return cost;
 }
 
-// Of a gradient that is added to in bf16: slices of it in float32 (cuda/products/low_gradient.h).
+// The workspace for a gradient that is added to in bf16: it holds slices of the gradient in float32
+// (cuda/products/low_gradient.h).
 int64_t ScaledLinearWorkspace(const OpCall& call) {
   const bool added = call.attributes.Has("low_gradient") && call.has_input(kAcc);
   const Shape& weight = call.input(1).shape;

@@ -18,7 +18,7 @@ namespace plimsoll::ops {
 //
 // `dtype`: f32, bf16 or f16; rounded once (a GPU may round the product before it adds acc). With
 // `low_gradient` (graph/op.h) a bf16 result is added to acc with stochastic rounding. With `fast` a
-// GPU may add up with fewer bits (about 14 between promotions to float32).
+// GPU may sum with fewer bits (about 14 between promotions to float32).
 
 // The product of x [m, k] and weight [n, k].
 struct ScaledProduct {
@@ -28,8 +28,8 @@ struct ScaledProduct {
   bool bias = false;
 };
 
-// Why matrix units don't take such a product; empty where they do. Known without a GPU: passes, the
-// op and kernels ask it.
+// Why matrix units cannot compute this product; empty if they can. The answer needs no GPU: passes,
+// the op and kernels ask for it.
 std::string WhyNotScaled(const ScaledProduct& product);
 
 }  // namespace plimsoll::ops

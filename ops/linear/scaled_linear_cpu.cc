@@ -2,8 +2,8 @@
 // (ops/linear/scaled_linear.h).
 //
 // Every code is a bf16 and a float16 number: both operands are widened, exactly, into the
-// workspace, and multiplied as such, summed in float32 and rounded once. Bytes: codes once, three
-// times as many of the workspace, y once besides GEMM's packing.
+// workspace, multiplied in the wider type, summed in float32 and rounded once. Bytes: codes once,
+// three times as many bytes of the workspace, y once, in addition to GEMM's packing.
 #include <algorithm>
 #include <array>
 
@@ -30,7 +30,7 @@ Wide Widen(float value) {
   if constexpr (std::is_same_v<Wide, Float16>) return {ToF16(value)};
 }
 
-// The numbers that the 256 codes of a type are.
+// By code: its number.
 template <typename Wide>
 std::array<Wide, 256> Numbers(DType dtype) {
   std::array<Wide, 256> numbers;
@@ -55,7 +55,7 @@ Wide* WidenAll(const CpuContext& ctx, size_t input, char*& workspace) {
   return wide;
 }
 
-// `to`: where the product is written. Starts from acc where that is added before rounding.
+// `to`: where the product is written. With `add`, acc is added before rounding.
 template <typename Wide, typename Result>
 void Multiply(const CpuContext& ctx, Result* to, bool add, char* workspace) {
   const char* const begin = static_cast<char*>(ctx.workspace);
@@ -82,7 +82,7 @@ void Multiply(const CpuContext& ctx, Result* to, bool add, char* workspace) {
   cpu::Gemm(ctx.pool, args, workspace, ctx.workspace_bytes - (workspace - begin));
 }
 
-// With a low gradient the product is computed in float32, at the beginning of the workspace.
+// The bytes of the product in float32, at the beginning of the workspace, for a low gradient.
 int64_t WideBytes(const OpCall& call) {
   if (!call.attributes.Has("low_gradient")) return 0;
   return Aligned(call.input(0).shape.rows() * call.input(1).shape.dim(0) * int64_t{sizeof(float)});
@@ -111,7 +111,7 @@ int64_t ScaledLinearWorkspace(const OpCall& call, int /*threads*/) {
   const Shape &x = call.input(0).shape, &weight = call.input(1).shape;
   const bool low = call.attributes.Has("low_gradient");
   const DType result = low ? DType::kFloat32 : *graph::ParseDType(call.attributes.GetWord("dtype"));
-  constexpr int64_t kWide = 2;  // bytes
+  constexpr int64_t kWide = 2;  // bytes of a widened code
   return WideBytes(call) + Aligned(x.elements() * kWide) + Aligned(weight.elements() * kWide) +
          GemmBytes(result, x.rows(), weight.dim(0), weight.dim(1));
 }

@@ -1,9 +1,9 @@
 // y = x_scale · weight_scale · x · weightᵀ + bias + acc, of 8-bit codes
 // (ops/linear/scaled_linear.h)
 //
-// One product (cuda/products/gemm.h): scales and bias enter in its epilogue, acc as its C. Or a few
-// for a gradient in bf16 that is added to (cuda/products/low_gradient.h). Bytes: every argument
-// once.
+// One product (cuda/products/gemm.h): its epilogue applies scales and bias, and acc is its C. If a
+// gradient in bf16 is added to, a few products (cuda/products/low_gradient.h). Bytes: every
+// argument once.
 #include <algorithm>
 
 #include "ops/cuda/products/gemm.h"

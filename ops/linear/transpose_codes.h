@@ -1,5 +1,5 @@
-// The transposed 8-bit codes of a weight, made of its codes: ranks gather these alone
-// (parallel/gather_codes.h).
+// Transposes the 8-bit codes of a weight. Ranks gather only the codes themselves
+// (parallel/gather_codes.h), and make the transposed codes from them.
 #pragma once
 
 namespace plimsoll::ops {

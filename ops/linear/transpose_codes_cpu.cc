@@ -1,6 +1,6 @@
 // transposed = codesᵀ, padded with zeros (ops/linear/transpose_codes.h).
 //
-// Threads share groups of 16 rows, whose codes are a piece of 16 bytes in each transposed row.
+// Threads share groups of 16 rows, whose codes are 16 consecutive bytes in each transposed row.
 // Bytes: codes once, the result once.
 #include "ops/kernel.h"
 #include "ops/linear/quantize.h"

@@ -20,8 +20,8 @@ using graph::Precision;
 using graph::TensorType;
 using graph::Value;
 
-// Checks logits, weight, targets (input `targets`, or the attribute) and labels (the input after
-// it), and returns the type of the loss.
+// Checks logits, weight, targets (the input `targets`, or the attribute) and labels (the input
+// after `targets`). Returns the type of the loss.
 TensorType CheckBinaryLogits(const OpCall& call, size_t targets) {
   const TensorType& logits = call.input(0);
   Check(graph::IsFloat(logits.dtype), call, "logits must be floating");
@@ -81,7 +81,7 @@ const OpRegistration kBinaryLossBackward({
     .in_place = {{0, 0}},
 });
 
-// A sum and two counts of each chunk.
+// The workspace holds a sum and two counts for each chunk.
 const CudaWorkspaceRegistration kBinaryLossWorkspace(
     "binary_cross_entropy_with_logits", [](const OpCall& call) {
       return SumChunks(call.input(0).shape.elements()) *

@@ -1,6 +1,6 @@
-// Formulas in binary_cross_entropy.h. The gradient is (1 − t)·σ(x) − t·σ(−x), in which no tail is
-// lost in a difference. Threads share chunks of elements; partial sums are added in the chunks'
-// order, in double. Bytes: forward n·s, backward 2·n·s, and targets.
+// Formulas in binary_cross_entropy.h. The gradient is computed as (1 − t)·σ(x) − t·σ(−x), because a
+// difference would lose small tails. Threads share chunks of elements; partial sums are added in
+// the chunks' order, in double. Bytes: forward n·s, backward 2·n·s, and targets.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -16,10 +16,11 @@ constexpr int64_t kChunk = 4096;
 
 int64_t Chunks(int64_t elements) { return (elements + kChunk - 1) / kChunk; }
 
-// What the logits should say: the probability of each, or one of all; NaN in rows without a label.
+// The targets of the logits: one probability for each logit, or one for all; NaN in rows without a
+// label.
 template <typename T>
 struct Targets {
-  // Labels are the input after the targets.
+  // `input`: the index of the targets. Labels are the next input.
   Targets(const CpuContext& ctx, size_t input)
       : each(ctx.in<float>(input)),
         of_all(each != nullptr ? T(0) : static_cast<T>(ctx.attributes.GetReal("target"))),
@@ -34,7 +35,7 @@ struct Targets {
   const float* each;
   T of_all;
   const int32_t* labels;
-  int64_t row;  // logits of a row
+  int64_t row;  // number of logits in a row
 };
 
 struct Partial {

@@ -18,7 +18,7 @@ std::vector<TensorType> Infer(const OpCall& call) {
   return {{DType::kInt32, {classes, classes}}, {DType::kInt32, {}}, {DType::kInt32, {}}};
 }
 
-// For metrics, which have no gradient: it needs no rule.
+// The op is for metrics, which have no gradient, so it needs no gradient rule.
 const graph::OpRegistration kConfusion({
     .name = "confusion",
     .inputs = {{"logits"}, {"labels"}},

@@ -1,5 +1,5 @@
-// What a classifier takes for what, and what one of several labels (multi-label classification)
-// gets right.
+// The confusion matrix of a classifier, and the counts of right and wrong labels in multi-label
+// classification.
 #pragma once
 
 #include <string_view>
@@ -8,24 +8,25 @@
 
 namespace plimsoll::ops {
 
-// Of rows that have a label; a negative one is none.
+// Counts of the rows that have a label. A negative label means no label.
 struct Confusion {
-  graph::Value counts;  // i32[C,C]: rows of the class [label] whose largest logit is [class]
-  graph::Value right;   // i32[]: on the diagonal
-  graph::Value rows;    // i32[]: all of them
+  graph::Value counts;  // i32[C,C]: the number of rows of class [label] whose largest logit is that
+                        // of [class]
+  graph::Value right;   // i32[]: the sum of the diagonal
+  graph::Value rows;    // i32[]: the number of rows with a label
 };
 
-// logits[...,C], labels i32[...] < C. Of equal logits the first is the largest.
+// logits[...,C], labels i32[...] < C. Among equal logits, the first counts as the largest.
 Confusion Confuse(graph::Builder& g, graph::Value logits, graph::Value labels,
                   std::string_view name = "");
 
-// A logit above 0 says that its sample has the label, a target above 1/2 that it has. A target that
-// is NaN counts for nothing.
+// Counts of a multi-label classifier. A logit above 0 predicts the label; a target above 1/2 means
+// that the sample has it. A NaN target is not counted.
 struct LabelCounts {
-  graph::Value right;   // i32[]: rows in which every logit says what its target does
-  graph::Value rows;    // i32[]: rows with a target
-  graph::Value counts;  // i32[C,4]: of each label the rows that have it and are said to (true
-                        // positives), false positives, false negatives, true negatives
+  graph::Value right;   // i32[]: the number of rows in which every logit predicts its target
+  graph::Value rows;    // i32[]: the number of rows with a target
+  graph::Value counts;  // i32[C,4]: for each label the numbers of true positives, false positives,
+                        // false negatives and true negatives
 };
 
 // logits[...,C], targets f32[...,C]. For metrics, which have no gradient.

@@ -1,4 +1,4 @@
-// One thread: a row is a few comparisons. Bytes: every argument once.
+// Runs on one thread, because a row takes only a few comparisons. Bytes: every argument once.
 #include <algorithm>
 #include <string>
 

@@ -1,4 +1,4 @@
-// One thread: a logit is a comparison. Bytes: every argument once.
+// Runs on one thread, because a logit takes one comparison. Bytes: every argument once.
 #include <algorithm>
 #include <cmath>
 

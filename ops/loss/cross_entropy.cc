@@ -26,7 +26,7 @@ TensorType CheckRows(const OpCall& call) {
   return {graph::ComputeType(logits.dtype), {logits.shape.rows()}};
 }
 
-// Checks targets_b and its weight, which are both there or both absent.
+// Checks targets_b and its weight, which are both present or both absent.
 void CheckSecond(const OpCall& call, size_t targets_b) {
   const size_t weight = targets_b + 1;
   Check(call.has_input(targets_b) == call.has_input(weight), call,
@@ -106,7 +106,7 @@ const OpRegistration kCountTopK({
     .precision = {Precision::kAsInput, "compares"},
 });
 
-// A float for each row: its loss, before they are added in their order.
+// The workspace holds the loss of each row, before the losses are added in the order of rows.
 const CudaWorkspaceRegistration kCrossEntropyWorkspace("cross_entropy", [](const OpCall& call) {
   return call.input(0).shape.rows() * static_cast<int64_t>(sizeof(float));
 });

@@ -1,6 +1,6 @@
 // Formulas in cross_entropy.h. Threads share the rows. A row is read three times, from the cache:
-// its largest logit, its sum of exponentials, its loss. The rows' losses are added in their order,
-// in double. Bytes: forward N·s, backward 2·N·s.
+// for its largest logit, its sum of exponentials, and its loss. The rows' losses are added in the
+// order of rows, in double. Bytes: forward N·s, backward 2·N·s.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -39,13 +39,13 @@ void CheckTargets(const CpuContext& ctx, int64_t classes, size_t input = 1) {
 // The labels of the rows: one, or two with weights that add up to 1.
 template <typename T>
 struct Labels {
-  // `second`: where targets_b is among the inputs.
+  // `second`: the index of the input targets_b.
   Labels(const CpuContext& ctx, size_t second)
       : first(ctx.in<int32_t>(1)),
         second(ctx.in<int32_t>(second)),
         weight(ctx.in<float>(second + 1)) {}
 
-  // Σ_c of(c) over the row's labels, with their weights.
+  // The mean of of(c) over the row's labels c, by their weights.
   template <typename Function>
   T Mean(int64_t r, const Function& of) const {
     if (second == nullptr || second[r] < 0) return of(first[r]);

@@ -50,7 +50,7 @@ std::vector<TensorType> InferDiceBackward(const OpCall& call) {
   return {call.input(0)};
 }
 
-// sums[b,c] are I, G and P.
+// The sums of a class, sums[b,c], are I, G and P (ops/loss/dice.h).
 const OpRegistration kDiceLoss({
     .name = "dice_loss",
     .inputs = {{"logits"}, {"labels"}, {"weight"}},

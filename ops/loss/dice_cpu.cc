@@ -25,7 +25,7 @@ void CheckLabels(const CpuContext& ctx, int64_t classes) {
                       std::to_string(classes) + " classes");
 }
 
-// Makes p the softmax of the logits, and returns the logarithm of their exponentials' sum.
+// Sets p to the softmax of the logits. Returns the logarithm of the sum of exponentials.
 template <typename T, typename S>
 T Softmax(const S* logits, int64_t classes, T* p) {
   for (int64_t c = 0; c < classes; ++c) p[c] = Load<T>(logits + c, 1)[0];
@@ -36,7 +36,8 @@ T Softmax(const S* logits, int64_t classes, T* p) {
   return largest + std::log(sum);
 }
 
-// Calls body(sample, chunk, first voxel, last + 1) for all chunks; voxels count over all samples.
+// Calls body(sample, chunk, first voxel, last voxel + 1) for all chunks; voxels are numbered over
+// all samples.
 template <typename Body>
 void ForChunks(ThreadPool& pool, const DiceSums& sums, const Body& body) {
   pool.ParallelFor(sums.samples * sums.chunks, 1, [&](int64_t i, int64_t) {
@@ -46,7 +47,7 @@ void ForChunks(ThreadPool& pool, const DiceSums& sums, const Body& body) {
   });
 }
 
-// The loss of a sample. `total`: its columns.
+// The loss of a sample. `total`: the sample's column sums.
 template <typename T>
 double LossOf(const DiceTerms<T>& terms, int64_t classes, const T* total) {
   double dice = 0, voxels = 0;
@@ -115,10 +116,10 @@ int64_t LossWorkspace(const graph::OpCall& call, int /*threads*/) {
   return (sums.partials() + sums.totals()) * graph::ByteSize(graph::ComputeType(logits.dtype));
 }
 
-// d loss / dp[c] of a sample's voxels is of_label[c] · t + of_all[c] · (1, or 2·p).
+// The gradient of a sample's voxels: d loss / dp[c] = of_label[c] · t + of_all[c] · (1, or 2·p).
 template <typename T>
 struct Slopes {
-  // `sums`: the sample's; `factor`: dloss · weight.
+  // `sums`: the sample's sums. `factor`: dloss · weight.
   Slopes(const DiceTerms<T>& terms, int64_t classes, const T* sums, T factor) {
     const T dice = factor * terms.lambda_dice / static_cast<T>(classes - terms.first);
     T voxels = 0;
@@ -134,7 +135,7 @@ struct Slopes {
   }
 
   T of_label[kMostDiceClasses], of_all[kMostDiceClasses];
-  T ce;  // d loss / d −log p
+  T ce;  // the gradient of the loss by −log p
 };
 
 void LossBackward(const CpuContext& ctx) {

@@ -1,4 +1,4 @@
-// What kernels of the Dice loss share: how its sums are divided, and its constants.
+// The constants of the Dice loss's kernels, and how its sums are divided.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,8 @@
 
 namespace plimsoll::ops {
 
-// Voxels of one sample that are summed together: on a GPU the work of a block of threads.
+// The number of voxels of one sample that are summed together. On a GPU a block of threads sums
+// them.
 inline constexpr int64_t kDiceChunk = 4096;
 
 // A workspace holds a partial sum of each column for each chunk, then the sum of each column. The
@@ -20,12 +21,12 @@ struct DiceSums {
         chunks((voxels + kDiceChunk - 1) / kDiceChunk),
         columns(3 * classes + 1) {}
 
-  // How many numbers they are.
+  // The number of partial and of final sums.
   constexpr int64_t partials() const { return samples * columns * chunks; }
   constexpr int64_t totals() const { return samples * columns; }
 
   int64_t samples, classes;
-  int64_t voxels, chunks, columns;  // of a sample
+  int64_t voxels, chunks, columns;  // per sample
 };
 
 template <typename T>
@@ -38,7 +39,7 @@ struct DiceTerms {
         lambda_dice(static_cast<T>(attributes.GetReal("lambda_dice"))),
         lambda_ce(static_cast<T>(attributes.GetReal("lambda_ce"))) {}
 
-  int first;  // class that counts
+  int first;  // the first class that counts
   bool squared;
   T smooth_nr, smooth_dr, lambda_dice, lambda_ce;
 };

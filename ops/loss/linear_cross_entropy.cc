@@ -43,7 +43,7 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
   constexpr int64_t kStep = 16;
   const int64_t fitting = kBytes / std::max<int64_t>(1, vocabulary * element_size) / kStep * kStep;
   const int64_t most = std::max(kLeast, fitting);
-  // Chunks have about equal size, as every chunk reads all of the weight and its gradient.
+  // Chunks have about equal size, because every chunk reads the complete weight and its gradient.
   const int64_t chunks = std::max<int64_t>(1, (rows + most - 1) / most);
   const int64_t even = (rows + chunks - 1) / chunks;
   return std::min(rows, (even + kStep - 1) / kStep * kStep);
@@ -60,13 +60,14 @@ bool TakesLossExponentials(int64_t vocabulary, int64_t width, graph::DType store
 
 CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,
                               LossOptions options) {
-  // In chunks of few rows the products leave a GPU partly idle, and dweight is read and written
-  // once per chunk. On an H200 the products of GPT-2 124M (32768 rows in bf16) took 12.0, 11.0, 9.7
-  // and 10.8 ms in chunks of 1024, 2048, 4096 and 8192 rows; a chunk of 4096 has 393 MiB of logits.
-  // Of a wide model, whose weight takes more, as much is logits, but at most a third of them: where
-  // rows are few, activations are small, too. For a low gradient, which every chunk rounds, twice
-  // as much: Qwen2.5 1.5B's loss of 32768 rows, a step of two, took 157 ms in chunks of 1536 rows
-  // and 145 ms in chunks of 3072.
+  // Chosen sizes of chunks. In chunks of few rows the products leave a GPU partly idle, and dweight
+  // is read and written once per chunk. On an H200 the products of GPT-2 124M (32768 rows in bf16)
+  // took 12.0, 11.0, 9.7 and 10.8 ms in chunks of 1024, 2048, 4096 and 8192 rows; a chunk of 4096
+  // has 393 MiB of logits. If the weight of a wide model takes more bytes than this limit, a chunk
+  // may take as many as the weight, but at most a third of all logits: with few rows, activations
+  // are small, too. A low gradient is rounded by every chunk, so its chunks are twice as large:
+  // Qwen2.5 1.5B's loss of 32768 rows, in a step of two micro-steps, took 157 ms in chunks of 1536
+  // rows and 145 ms in chunks of 3072.
   constexpr int64_t kBytes = int64_t{400} << 20;
   constexpr int64_t kChunks = 3;
   constexpr int64_t kLeast = 1024;

@@ -1,28 +1,28 @@
-// The output layer of a language model and its loss in one op, so that the logits never exist as a
-// whole: they are computed, and recomputed in the backward pass, for a chunk of rows at a time.
+// The output layer of a language model and its loss in one op. The logits never exist completely:
+// they are computed, and recomputed in the backward pass, for a chunk of rows at a time.
 //
 //   logits = x[...,D] · weight[V,D]ᵀ (+ bias[V]), with a soft cap c then c · tanh(logits / c)
 //   nll[r] = log Σ_v exp(logits[r,v]) − logits[r, targets[r]]
 //   loss   = scale · Σ nll over the rows whose target is not negative (-100 marks ignored ones)
 //
 // targets i32[...] in [..., V); scale f32[] (1 / tokens of the step); x, weight, bias, dx: one
-// float dtype S; loss, lse, dloss, dweight, dbias and what is added to them: its compute type, also
-// used for logits and softmax. The gradient of the logits is rounded to S, as it is the operand of
-// two products. A target ≥ V is an InternalError when the op runs: code that reads targets checks
-// them.
+// float dtype S. loss, lse, dloss, dweight, dbias and the tensors added to them have its compute
+// type, which is also used for logits and softmax. The gradient of the logits is rounded to S,
+// because it is the operand of two products. A target ≥ V is an InternalError when the op runs:
+// code that reads targets checks them.
 //
 //   linear_cross_entropy           (x, weight, targets, scale, bias?) → loss[], lse?[rows]
 //   linear_cross_entropy_backward  (x, weight, targets, scale, lse, dloss[], acc_weight?, bias?,
 //                                  acc_bias?, rng?) → dx?[...,D], dweight?[V,D], dbias?[V]
 //   linear_cross_entropy_train     (x, weight, targets, scale, dloss[], acc_weight?, bias?,
 //                                  acc_bias?, rng?) → loss[], dx?, dweight?, dbias?; without a
-//                                  bias, dbias is empty both in one pass over the chunks: three
-//                                  products instead of four, and the same bits
+//                                  bias, dbias is empty. It does both in one pass over the
+//                                  chunks: three products instead of four, and the same bits
 //
-// A soft cap is the attribute "softcap" of the three ops, which have it only where there is one.
+// A soft cap is the attribute "softcap" of the three ops; without a soft cap they don't have it.
 //
 // With the attribute "low_gradient" (graph/op.h) dweight and acc_weight are bf16. On a GPU each
-// chunk then rounds its sum stochastically, on the CPU the last one does.
+// chunk then rounds its sum stochastically; on the CPU only the last chunk does.
 //
 // On a GPU a chunk's logits are stored as S; softmax and loss are computed from the stored values
 // in float32 (as PyTorch's autocast does), and a target ≥ V makes the loss NaN. In bf16 and fp16 on
@@ -35,7 +35,7 @@
 // compute type.
 //
 // With the attribute "axis" (ops/collectives/vocabulary_shard.h) weight, bias and their gradients
-// have this rank's rows, V/R of R ranks; x and targets are whole and the same on all of them. For
+// have this rank's rows, V/R of R ranks. x and targets are unsharded and the same on all ranks. For
 // each chunk the ranks combine the results for their own logits by all-reduces of a few numbers per
 // row:
 //
@@ -43,9 +43,9 @@
 //   lse = m + log Σ over ranks of exp(m_k − m) · Σ_v exp(logits[v] − m_k)
 //   logits[target] = Σ over ranks, to which only the one that has the target adds
 //
-// loss and lse are those of the whole vocabulary, the same bits on all ranks, and dweight and
-// dbias are the gradients of this rank's rows. dx is a part: the gradient is Σ over ranks of dx,
-// which another op computes. All ranks call the same collectives whatever the data.
+// loss and lse are those of the full vocabulary, with the same bits on all ranks. dweight and dbias
+// are the gradients of this rank's rows. dx is one addend: the gradient is Σ over ranks of dx,
+// which another op computes. All ranks call the same collectives, whatever the data is.
 #pragma once
 
 #include <cstdint>
@@ -56,41 +56,42 @@
 
 namespace plimsoll::ops {
 
-// The loss. softcap: c; 0: none.
+// Returns the loss. softcap: c; 0: no cap.
 graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value weight,
                                 graph::Value targets, graph::Value scale,
                                 graph::Value bias = graph::kNoTensor, std::string_view name = "",
                                 double softcap = 0);
 
-// The attribute "softcap"; 0: none.
+// The attribute "softcap"; 0: no cap.
 double LossSoftcap(const graph::Attributes& attributes);
 
-// Number of rows of logits that exist at a time, in the compute type with `element_size` bytes: at
-// most 100 MiB or 128 rows, whichever is more, so that the products are efficient; chunks are about
-// equal.
+// The number of rows of logits that exist at a time, in the compute type with `element_size` bytes:
+// at most 100 MiB or 128 rows, whichever is more, so that the products are efficient. Chunks are
+// about equal.
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 
-// Whether a GPU that can (Hopper) stores exponentials in place of logits.
+// Whether a GPU that is able to (Hopper) stores exponentials instead of logits.
 bool TakesLossExponentials(int64_t vocabulary, int64_t width, graph::DType stored, bool bias);
 
 struct LossOptions {
-  bool split = false;  // the vocabulary, among ranks
+  bool split = false;  // the vocabulary is sharded among ranks
   bool bias = false;
-  bool low_gradient = false;  // dweight in bf16
-  bool dx = false;            // is wanted
-  bool softcap = false;       // capped logits stay logits: no exponentials
+  bool low_gradient = false;  // dweight is in bf16
+  bool dx = false;            // dx is requested
+  bool softcap = false;       // logits have a soft cap; then no exponentials are stored
 };
 
 // The layout of the CUDA kernels' workspace; a function of the shape, of S, and of the options.
 struct CudaLossLayout {
-  int64_t chunk;   // rows of logits that exist at a time
-  int64_t stride;  // elements between rows of logits: whole 128-byte lines
+  int64_t chunk;   // number of rows of logits that exist at a time
+  int64_t stride;  // elements between rows of logits: a multiple of 128 bytes
   // Offsets in bytes; logits are at 0.
   int64_t losses_at;
-  // Only if TakesLossExponentials(). `weight_at`, bf16[vocabulary,width], is only for dx in fp16.
+  // Set only if TakesLossExponentials(). `weight_at`, bf16[vocabulary,width], is only for dx in
+  // fp16.
   int64_t references_at, sums_at, factors_at, scaled_at, product_at, weight_at;
   int64_t parts_at;  // f32[kLossPartFloats,chunk], for a split vocabulary only
-  // With a bias: f32[stride], its gradient so far, and the workspace of column sums.
+  // With a bias: its gradient so far, f32[stride], and the workspace of column sums.
   int64_t bias_sums_at, column_sums_at;
   int64_t wide_at;  // with low_gradient: LowGradient::wide (ops/cuda/products/low_gradient.h)
   int64_t gemm_at, bytes;
@@ -98,10 +99,10 @@ struct CudaLossLayout {
 CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,
                               LossOptions options = {});
 
-// Numbers that the ranks combine for each row.
+// The number of floats that the ranks combine for each row.
 inline constexpr int64_t kLossPartFloats = 4;
 
-// Columns of logits that have a separate sum.
+// The number of columns of logits that share a sum.
 inline constexpr int64_t kLossTileColumns = 256;
 
 }  // namespace plimsoll::ops

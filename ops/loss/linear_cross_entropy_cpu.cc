@@ -1,9 +1,9 @@
-// Formulas in linear_cross_entropy.h, and how a chunk is computed in linear_loss_cpu.h. The
-// training op does all of it; the forward and backward ops do their parts with the same functions
-// on the same chunks, hence the same bits.
+// Formulas in linear_cross_entropy.h; linear_loss_cpu.h says how a chunk is computed. The training
+// op does all of it; the forward and backward ops do their parts with the same functions on the
+// same chunks, hence with the same bits.
 //
-// The loss is added up in double, row after row. Bytes, besides GEMM's: the chunk of logits is
-// written once and read twice; dweight is read and written once per chunk.
+// The loss is added up in double, row after row. Bytes, in addition to GEMM's: the chunk of logits
+// is written once and read twice; dweight is read and written once per chunk.
 #include "ops/loss/linear_loss_cpu.h"
 
 namespace plimsoll::ops {

@@ -12,7 +12,8 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// Arguments of linear_cross_entropy (x, weight, targets, scale are 0 to 3 of all three ops).
+// Arguments of linear_cross_entropy. x, weight, targets and scale are inputs 0 to 3 of all three
+// ops.
 constexpr size_t kOperands = 4, kBias = 4;
 constexpr size_t kLoss = 0, kLse = 1;
 // Arguments of linear_cross_entropy_backward.
@@ -29,11 +30,11 @@ bool Mentions(const Program& program, const std::vector<TensorId>& arguments, Te
                      [&](TensorId id) { return id != kNoTensor && program.Root(id) == root; });
 }
 
-// A loss and its only backward op, as positions in the schedule.
+// A loss and its only backward op, by their positions in the program.
 struct Match {
   size_t forward;
   size_t backward;
-  std::vector<size_t> moved;  // nodes between them that must come first, in order
+  std::vector<size_t> moved;  // nodes between both that must run before the loss, in order
 };
 
 // The only reader of the tensor's memory, if there is exactly one.
@@ -64,7 +65,7 @@ std::optional<Match> MatchAt(const Program& program, size_t forward) {
   }
   if (At(backward.inputs, kBackwardBias) != At(loss.inputs, kBias)) return std::nullopt;
 
-  // Goes up from the backward op to collect the nodes on which its new operands depend.
+  // Goes up from the backward op, and collects the nodes on which its additional operands depend.
   Match match{forward, *reader, {}};
   std::vector<TensorId> needed;
   for (size_t i : {kDloss, kAccWeight, kAccBias}) {
@@ -77,14 +78,14 @@ std::optional<Match> MatchAt(const Program& program, size_t forward) {
       return Mentions(program, node.outputs, root);
     });
     if (!makes_needed) continue;
-    if (i == forward) return std::nullopt;  // they depend on the loss
+    if (i == forward) return std::nullopt;  // the operands depend on the loss
     match.moved.insert(match.moved.begin(), i);
     for (TensorId id : node.inputs) {
       if (id != kNoTensor) needed.push_back(program.Root(id));
     }
   }
 
-  // Nodes that stay behind must not write what moved nodes read, nor access what they write.
+  // Nodes that do not move must not write what moved nodes read, nor access what moved nodes write.
   const auto moves = [&](size_t i) {
     return i == *reader ||
            std::find(match.moved.begin(), match.moved.end(), i) != match.moved.end();

@@ -1,9 +1,9 @@
-// Formulas in linear_log_probs.h, and how a chunk is computed in linear_loss_cpu.h. The backward op
-// makes the logits of a chunk again: three products and a fourth, where linear_cross_entropy_train
-// has three, since dlogp follows from the log-probabilities of all rows.
+// Formulas in linear_log_probs.h; linear_loss_cpu.h says how a chunk is computed. The backward op
+// recomputes the logits of a chunk and so takes four products. linear_cross_entropy_train takes
+// three; here dlogp depends on the log-probabilities of all rows.
 //
-// Threads: GEMM's, and rows. Bytes, besides GEMM's: the chunk of logits is written once and read
-// twice by each op; dweight is read and written once per chunk.
+// Threads: GEMM's, and rows. Bytes, in addition to GEMM's: each op writes the chunk of logits once
+// and reads it twice; dweight is read and written once per chunk.
 #include "ops/loss/linear_loss_cpu.h"
 
 namespace plimsoll::ops {
@@ -29,7 +29,7 @@ void Forward(const CpuContext& ctx) {
       loss.ForRows(count, [&](int64_t r) {
         const T row_lse = loss.FinishRow(first, count, r);
         if (lse != nullptr) lse[first + r] = row_lse;
-        const bool counts = loss.targets[first + r] >= 0;  // otherwise 0, without a sign
+        const bool counts = loss.targets[first + r] >= 0;  // otherwise logp is +0
         logp[first + r] = counts ? static_cast<T>(-loss.losses[first + r]) : T(0);
       });
     });

@@ -1,4 +1,4 @@
-// What the definitions of linear_cross_entropy and linear_log_probs have in common: checks, types,
+// Code that the definitions of linear_cross_entropy and linear_log_probs share: checks, types,
 // gradients, costs and CUDA workspaces of calls whose inputs 0 to 2 are x[...,D], weight[V,D] and
 // targets i32[...].
 #pragma once
@@ -38,20 +38,20 @@ inline graph::TensorType Rows(const graph::OpCall& call) {
   return {graph::ComputeType(call.input(0).dtype), graph::Shape{call.input(0).shape.rows()}};
 }
 
-// `rng`: the input to draw from, for a low gradient.
+// The type of dweight. `rng`: the input to draw from, for a low gradient.
 inline graph::TensorType WeightGradient(const graph::OpCall& call, size_t rng) {
   const graph::DType dtype = call.input(1).dtype;
   return {MakesLowGradient(call, rng) ? dtype : graph::ComputeType(dtype), call.input(1).shape};
 }
 
-// Empty without a bias, which is input `bias`.
+// The type of dbias, empty without a bias. `bias`: the input of the bias.
 inline graph::TensorType BiasGradient(const graph::OpCall& call, size_t bias) {
   const int64_t elements = call.has_input(bias) ? call.input(1).shape.dim(0) : 0;
   return {graph::ComputeType(call.input(1).dtype), graph::Shape{elements}};
 }
 
-// graph::Cost of `products` matrix products, of which `again` are recomputations, and of
-// `exponentials` passes over the logits, at 10 FLOPs each; a soft cap takes 20 more.
+// The cost of `products` matrix products, of which `again` are recomputations, and of
+// `exponentials` passes over the logits, at 10 FLOPs per logit; a soft cap takes 20 more.
 inline graph::Cost LossCost(const graph::OpCall& call, int products, int again, int exponentials) {
   const double logits = static_cast<double>(call.input(0).shape.rows()) *
                         static_cast<double>(call.input(1).shape.dim(0));
@@ -61,9 +61,9 @@ inline graph::Cost LossCost(const graph::OpCall& call, int products, int again, 
           logits * 2 * (products - again) * width};
 }
 
-// The gradient rule of the op `name` with an optional bias at input kBias and the outputs {loss or
-// logp, lse}: `name`_backward of the inputs before the bias, lse, the first output's gradient,
-// acc_weight, bias and acc_bias.
+// The gradient rule of the op `name`, which has an optional bias at input kBias and the outputs
+// {loss or logp, lse}. It emits `name`_backward with these inputs: the inputs before the bias, lse,
+// the first output's gradient, acc_weight, bias and acc_bias.
 template <size_t kBias>
 void LinearLossGradient(const std::string& name, graph::GradientContext& context) {
   using graph::kNoTensor;
@@ -89,8 +89,8 @@ void LinearLossGradient(const std::string& name, graph::GradientContext& context
 
 inline constexpr size_t kAbsent = 99;  // the index of an argument that an op doesn't have
 
-// The workspace of the CUDA kernel of an op with a bias at that input, and dx and dweight at those
-// outputs.
+// The workspace of the CUDA kernel of an op with a bias at input kBias, and dx and dweight at the
+// outputs kDx and kDweight.
 template <size_t kBias, size_t kDx, size_t kDweight>
 int64_t CudaLossWorkspace(const graph::OpCall& call) {
   const graph::TensorType& x = call.input(0);

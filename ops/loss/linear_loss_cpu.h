@@ -1,5 +1,5 @@
 // The CPU kernels that linear_cross_entropy and linear_log_probs share: logits by chunks of rows,
-// and what is computed of a chunk.   R rows of a chunk, V logits a row.
+// and the results of a chunk.   R rows of a chunk, V logits a row.
 //   logits = x · weightᵀ (+ bias)                          GEMM; with a soft cap c, then
 //             c · tanh(logits / c), and dlogits below times 1 − (logits / c)²
 //   m = max, lse = m + log Σ exp(logits − m), nll          a row at a time, while it is in cache
@@ -8,8 +8,8 @@
 //   dx = dlogits · weight,  dweight += dlogitsᵀ · x        GEMM
 //   dbias += column sums of dlogits
 //
-// With a split vocabulary, all rows of a chunk are read for m and the sums, which the ranks then
-// combine, before the first lse is known.
+// With a sharded vocabulary, m and the sums are found for all rows of a chunk first. The ranks then
+// combine them, before the first lse is known.
 //
 // Threads: GEMM's, and rows. Sums of exponentials are taken in the compute type over pieces of
 // kPiece and in double over the pieces.
@@ -40,10 +40,10 @@ inline constexpr int64_t kTaskElements = 1 << 15;
 
 inline int64_t Align(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 
-// For a split vocabulary: the layout of the ranks' numbers for the rows of a chunk.
+// For a sharded vocabulary: the layout of the ranks' numbers for the rows of a chunk.
 struct SharesLayout {
-  int64_t maxima_bytes = 0;  // [2,chunk]: this rank's and all ranks', in the compute type
-  int64_t sums_bytes = 0;    // f64[2,chunk]: of exponentials, and logits of targets
+  int64_t maxima_bytes = 0;  // [2,chunk]: maxima of this rank and of all ranks, in the compute type
+  int64_t sums_bytes = 0;    // f64[2,chunk]: sums of exponentials, and logits of targets
 
   SharesLayout(bool split, int64_t chunk, int64_t element_size) {
     if (!split) return;
@@ -52,18 +52,18 @@ struct SharesLayout {
   }
 };
 
-// The indices of the arguments that the ops have in different places. x, weight and targets are
-// inputs 0 to 2 of all.
+// The indices of the arguments that differ between the ops. x, weight and targets are inputs 0 to 2
+// of all.
 struct Arguments {
-  size_t bias, acc_weight, acc_bias, rng;  // inputs
-  size_t dx, dweight, dbias;               // outputs
+  size_t bias, acc_weight, acc_bias, rng;  // indices of inputs
+  size_t dx, dweight, dbias;               // indices of outputs
 };
 
 inline bool IsLow(const graph::TensorType& gradient) {
   return gradient.dtype == graph::DType::kBFloat16;
 }
 
-// The op's arguments, with x and weight stored as S, and its scratch.
+// The op's arguments, with x and weight stored as S, and its scratch memory.
 template <typename S>
 struct Loss {
   using T = Compute<S>;
@@ -71,18 +71,18 @@ struct Loss {
   static constexpr graph::DType kComputed =
       std::is_same_v<T, double> ? graph::DType::kFloat64 : graph::DType::kFloat32;
 
-  int64_t rows, width, vocabulary;  // of the table
+  int64_t rows, width, vocabulary;  // the vocabulary of the table
   VocabularyShard shard;
   const S* x;
   const S* weight;
   const int32_t* targets;
-  T cap;           // of logits; 0: none
-  T* bias;         // [V], workspace; nullptr: none
-  T* logits;       // [chunk,V], workspace
-  double* losses;  // [rows], workspace
-  T* maxima;       // SharesLayout
+  T cap;           // soft cap of logits; 0: no cap
+  T* bias;         // [V], in the workspace; nullptr: no bias
+  T* logits;       // [chunk,V], in the workspace
+  double* losses;  // [rows], in the workspace
+  T* maxima;       // laid out by SharesLayout
   double* sums;
-  T* wide;  // [V,D], workspace: dweight, where that is bf16; nullptr: it is not
+  T* wide;  // [V,D], in the workspace: dweight in float32 if it is stored as bf16; else nullptr
   void* gemm_workspace;
   int64_t gemm_bytes;
   int64_t chunk;
@@ -133,7 +133,7 @@ struct Loss {
     }
   }
 
-  // dlogits of a chunk, and their row stride.
+  // The gradient of a chunk's logits, which replaces them, and its row stride.
   const S* dlogits() const { return reinterpret_cast<const S*>(logits); }
   int64_t dlogits_stride() const { return vocabulary * int64_t{sizeof(T) / sizeof(S)}; }
 
@@ -148,7 +148,7 @@ struct Loss {
     for (int64_t r = 0; r < rows; r += chunk) body(r, std::min(chunk, rows - r));
   }
 
-  // Calls body(row within the chunk) for each row, by all threads.
+  // Calls body(row within the chunk) for each row, on all threads.
   template <typename Body>
   void ForRows(int64_t count, Body body) const {
     const int64_t grain = std::max<int64_t>(1, kTaskElements / std::max<int64_t>(1, vocabulary));
@@ -197,7 +197,7 @@ struct Loss {
     Multiply(args);
   }
 
-  // The first chunk starts from acc (which may be dweight itself), later ones add.
+  // The first chunk starts from acc (which may be dweight itself); later chunks add to dweight.
   void GradientOfWeight(int64_t first, int64_t count, const T* acc, T* dweight) const {
     cpu::GemmArgs<S, S, T> args;
     args.trans_a = true;
@@ -224,7 +224,7 @@ struct Loss {
                pool);
   }
 
-  // The largest of n values, by eight vectors in parallel.
+  // The largest of n values, with eight vectors in parallel.
   static T Max(const T* row, int64_t n) {
     constexpr int kLane = kLanes<T>;
     constexpr int kSide = 8;
@@ -260,7 +260,7 @@ struct Loss {
     return sum;
   }
 
-  // Combines maxima, sums and targets' logits of a chunk over the whole vocabulary. Does nothing
+  // Combines maxima, sums and targets' logits of a chunk over the full vocabulary. Does nothing
   // when this rank has all of it.
   void CombineRanks(int64_t first, int64_t count) const {
     if (!shard.split) return;
@@ -319,7 +319,7 @@ struct Loss {
       if (shard.Has(target)) row_logits[shard.Row(target)] -= factor;
     }
     if constexpr (kRounds) {
-      // Rows become half as wide: every element has been read before it is overwritten.
+      // Rows become half as wide, in place: every element has been read before it is overwritten.
       S* const rounded = reinterpret_cast<S*>(row_logits);
       ForVectors<T>(0, vocabulary, [&](int64_t i, auto count) {
         Store<T>(rounded + i, Load<T>(row_logits + i, count), count);
@@ -334,7 +334,7 @@ struct Loss {
   }
 };
 
-// The gradients by a chunk whose logits have become dlogits.
+// Adds the gradients of a chunk whose logits have been replaced by dlogits.
 template <typename S>
 void ChunkGradients(const CpuContext& ctx, const Arguments& at, const Loss<S>& loss, int64_t first,
                     int64_t count) {
@@ -355,7 +355,7 @@ void ChunkGradients(const CpuContext& ctx, const Arguments& at, const Loss<S>& l
   }
 }
 
-// Of a call; `forward_only`: it makes no gradients.
+// The workspace of a call. `forward_only`: the op computes no gradients.
 inline int64_t Workspace(const graph::OpCall& call, const Arguments& at, bool forward_only) {
   const int64_t rows = call.input(0).shape.rows();
   const int64_t width = call.input(0).shape.dim(-1);
@@ -365,7 +365,7 @@ inline int64_t Workspace(const graph::OpCall& call, const Arguments& at, bool fo
   const int64_t size = graph::ByteSize(computed);
   const int64_t chunk = LossChunkRows(rows, vocabulary, size);
   int64_t gemm = 0;
-  // The last chunk may have fewer rows, and a smaller shape another division into blocks.
+  // The last chunk may have fewer rows, and GEMM may divide a smaller shape into other blocks.
   const int64_t last = rows % std::max<int64_t>(1, chunk);
   for (const int64_t count : {chunk, last}) {
     gemm = std::max(gemm, GemmBytes(computed, count, vocabulary, width));

@@ -30,7 +30,7 @@ PreferenceOutputs PreferenceLoss(graph::Builder& g, const PreferenceInputs& in,
 }
 
 CudaPreferenceLayout LayOutCudaPreferences(int64_t rows, int64_t tokens) {
-  constexpr int64_t kSums = 8;  // of a row
+  constexpr int64_t kSums = 8;  // number of sums of a row
   CudaPreferenceLayout layout{};
   layout.begins_at = rows * kSums * int64_t{sizeof(double)};
   layout.bytes = layout.begins_at + rows * (tokens + 1) * int64_t{sizeof(int32_t)};
@@ -48,7 +48,7 @@ using graph::Precision;
 using graph::TensorType;
 using graph::Value;
 
-constexpr size_t kScalars = 8;  // outputs of preference_loss
+constexpr size_t kScalars = 8;  // number of outputs of preference_loss
 
 // Checks the inputs that both ops have, and the attributes.
 void CheckPairs(const OpCall& call) {

@@ -8,7 +8,7 @@
 //
 // A row holds documents one after the other: chosen, rejected, chosen, rejected, … A document
 // begins where `positions` is 0. Documents 2k and 2k + 1 of a row are a pair if both have a target
-// that counts (≥ 0); what else a row has is padding. Of a document with n counted targets and
+// that counts (≥ 0); the rest of a row is padding. For a document with n counted targets and
 // reference log-probability ρ:
 //
 //   l = Σ logp over its counted targets,  r = l − ρ           c: of the chosen, j: of the rejected
@@ -17,9 +17,9 @@
 //   ipo:  L = (r_c/n_c − r_j/n_j − 1/(2β))²
 //   loss  = scale · Σ over pairs of (L − sft_weight · l_c/n_c)
 //
-// logp[B,T], loss and dloss: one compute type C (f32 or f64); targets, positions i32[B,T]; scale
-// f32[] (1 / pairs of the step); reference f32[B,T]: ρ at the document's first token, which is
-// read, and anything elsewhere.
+// logp[B,T], loss and dloss have one compute type C (f32 or f64); targets, positions i32[B,T];
+// scale f32[] (1 / pairs of the step). reference f32[B,T] has ρ at the document's first token; its
+// other elements are not read.
 //
 //   preference_loss           (logp, targets, positions, reference, scale) → loss C[], and optional
 //                             sums over the pairs, C[]: pairs (their number), rewards_chosen β·r_c,
@@ -44,7 +44,7 @@ enum class Preference { kDpo, kIpo };  // "dpo", "ipo"
 struct PreferenceOptions {
   Preference loss = Preference::kDpo;
   double beta = 0.1;
-  double label_smoothing = 0;  // kDpo
+  double label_smoothing = 0;  // for kDpo
   double sft_weight = 0;
   bool operator==(const PreferenceOptions&) const = default;
 };
@@ -53,7 +53,7 @@ struct PreferenceInputs {
   graph::Value logp, targets, positions, reference, scale;
 };
 
-// Each a scalar; all but the loss are sums over the pairs, without a gradient.
+// Scalars. All but the loss are sums over the pairs, and have no gradient.
 struct PreferenceOutputs {
   graph::Value loss, pairs;
   graph::Value rewards_chosen, rewards_rejected, rewards_margins, rewards_accuracies;
@@ -63,9 +63,9 @@ struct PreferenceOutputs {
 PreferenceOutputs PreferenceLoss(graph::Builder& g, const PreferenceInputs& inputs,
                                  const PreferenceOptions& options, std::string_view name = "");
 
-// The layout of the CUDA kernels' workspace, offsets in bytes.
+// The layout of the CUDA kernels' workspace, as offsets in bytes.
 struct CudaPreferenceLayout {
-  int64_t sums_at;    // f64[rows,8]: of the outputs
+  int64_t sums_at;    // f64[rows,8]: each row's sums for the outputs
   int64_t begins_at;  // i32[rows,tokens+1]: where documents begin
   int64_t bytes;
 };

@@ -1,5 +1,5 @@
-// Formulas in preference_loss.h. One thread goes over the rows: a number for each token is little
-// next to the logits that it was made of. Bytes: forward 16·N, backward 20·N, N = B·T.
+// Formulas in preference_loss.h. One thread goes over the rows: one number per token is little work
+// compared with the token's logits. Bytes: forward 16·N, backward 20·N, N = B·T.
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
@@ -31,7 +31,7 @@ struct Rows {
         positions(ctx.in<int32_t>(2)),
         reference(ctx.in<float>(3)) {}
 
-  // The document of a row that begins at `begin`.
+  // The document that begins at `begin` in a row.
   Document At(int64_t row, int64_t begin) const {
     const int64_t first = row * tokens;
     Document text = {.begin = first + begin, .reference = reference[first + begin]};
@@ -43,7 +43,8 @@ struct Rows {
       }
       ++i;
     } while (i < first + tokens && positions[i] != 0);
-    // As the reference is a float, a model that is its own reference has ratios of 0.
+    // The sum is rounded to float like the reference, so that a model that is its own reference has
+    // ratios of 0.
     text.logp = static_cast<double>(static_cast<T>(text.logp));
     text.end = i;
     return text;
@@ -89,7 +90,8 @@ void Backward(const CpuContext& ctx) {
     const Rows<T> rows(ctx);
     const double factor =
         static_cast<double>(*ctx.in<float>(4)) * static_cast<double>(*ctx.in<T>(5));
-    T* const dlogp = ctx.out<T>(0);  // may be logp's memory: a pair's is read before it is written
+    T* const dlogp = ctx.out<T>(0);  // may be the memory of logp: a pair's logp is read before its
+                                     // dlogp is written
     int64_t written = 0;
     const auto fill = [&](const Document& text, double gradient) {
       std::fill(dlogp + written, dlogp + text.begin, T(0));

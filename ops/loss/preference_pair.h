@@ -1,5 +1,5 @@
 // The loss of a pair of documents and its derivatives, in double (formulas in preference_loss.h):
-// what the kernels for CPUs and for GPUs have in common.
+// code that the kernels for CPUs and for GPUs share.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "graph/attributes.h"
 
-// Functions of this header are for the GPU where nvcc compiles them, otherwise for the host.
+// If nvcc compiles this header, its functions are for the GPU, otherwise for the host.
 #ifdef __CUDACC__
 #define PLIMSOLL_PREFERENCE __device__ inline
 #else
@@ -20,14 +20,14 @@ namespace plimsoll::ops::preference {
 // A document of a row: tokens [begin, end).
 struct Document {
   int64_t begin = 0, end = 0;
-  int64_t count = 0;  // targets that count
+  int64_t count = 0;  // number of targets that count
   double logp = 0;    // Σ logp of these targets, rounded to the type of logp
   double reference = 0;
 
   PLIMSOLL_PREFERENCE double ratio() const { return logp - reference; }
 };
 
-// Of documents whose counts are not 0.
+// A pair of documents, each with at least one target that counts.
 struct Pair {
   Document chosen, rejected;
 };
@@ -39,14 +39,15 @@ PLIMSOLL_PREFERENCE double LogSigmoid(double x) {
   return std::min(x, 0.0) - std::log1p(std::exp(-std::abs(x)));
 }
 
-// The loss of a pair, and its derivatives by the sums of log-probabilities.
+// The loss of a pair, and its derivatives by the documents' sums of log-probabilities.
 struct PairLoss {
   double loss = 0, by_chosen = 0, by_rejected = 0;
 };
 
 inline constexpr int kPairTerms = 8;
 
-// What the outputs of preference_loss sum over the pairs, in their order; the loss without scale.
+// The terms of a pair that the outputs of preference_loss sum, in the order of the outputs; the
+// loss without scale.
 struct PairTerms {
   double values[kPairTerms] = {};
 

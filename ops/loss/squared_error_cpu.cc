@@ -1,5 +1,5 @@
-// Formulas in squared_error.h. One thread adds in double, in the order of the elements: a batch has
-// a number a sample. Backward: threads share chunks of elements.
+// Formulas in squared_error.h. Forward: one thread adds in double, in the order of the elements,
+// because a batch has only one number per sample. Backward: threads share chunks of elements.
 // Bytes: forward n·(s + 4), backward n·(2·s + 4).
 #include <bit>
 #include <cmath>

@@ -27,7 +27,7 @@ using graph::Precision;
 using graph::TensorType;
 using graph::Value;
 
-// Types for both ops; the operands are those of the norm with a and b in place of x.
+// Infers the types for both ops; the operands are those of the norm, with a and b instead of x.
 std::vector<TensorType> InferSumAndNorm(const OpCall& call, bool mean) {
   const TensorType& x = call.input(0);
   Check(graph::IsFloat(x.dtype) && x.shape.rank() >= 1, call, "a must be floating, [...,D]");
@@ -41,7 +41,8 @@ std::vector<TensorType> InferSumAndNorm(const OpCall& call, bool mean) {
   return WithLargest(call, {x, x, statistic, statistic});
 }
 
-// The gradient of a and of b is the norm's gradient plus that of the sum; b's is dropped as b was.
+// The gradient of a and of b is the norm's gradient plus that of the sum. b's gradient is dropped
+// like b.
 void SumAndNormGradient(GradientContext& ctx, const char* backward, bool mean) {
   const Value dsum = ctx.output_gradient(0), dy = ctx.output_gradient(1);
   const size_t parameters = mean ? 2 : 1;

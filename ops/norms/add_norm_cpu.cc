@@ -1,6 +1,6 @@
-// Runs the kernels of `add` and of the norm one after the other, and so gives their bits; that of
-// `dropout` before them, where there is dropout. Bytes: 5·N·D·s, and 2·N·D·s more for dropout. For
-// its largest magnitude, a result is read once more: N·D·s.
+// Runs the kernels of `add` and of the norm one after the other, and so has their bits; with
+// dropout, the kernel of `dropout` runs first. Bytes: 5·N·D·s, and 2·N·D·s more for dropout. To
+// find its largest magnitude, a result is read once more: N·D·s.
 #include <array>
 
 #include "ops/kernel.h"
@@ -18,12 +18,12 @@ CpuContext Part(const CpuContext& ctx, const char* op, std::span<const TensorRef
 
 void Run(const char* op, const CpuContext& ctx) { FindCpuKernel(op)->run(ctx); }
 
-// `parameters`: weight and bias, or weight alone. y may have the memory of a or b: it is written
+// `parameters`: their number; 2 with a bias, else 1. y may have the memory of a or b: it is written
 // after the last read of both.
 void AddNorm(const CpuContext& ctx, const char* norm, size_t parameters) {
   std::array<TensorRef, 2> terms = {ctx.inputs[0], ctx.inputs[1]};
   if (const size_t rng = 2 + parameters; ctx.has_input(rng)) {
-    // Of the sum and y, whichever does not have the memory of a.
+    // The dropped b goes to the memory of the sum or of y, whichever is not the memory of a.
     const TensorRef& dropped = ctx.outputs[ctx.outputs[0].data == terms[0].data ? 1 : 0];
     RunDropout(ctx, terms[1], ctx.inputs[rng], dropped);
     terms[1] = dropped;
@@ -33,7 +33,7 @@ void AddNorm(const CpuContext& ctx, const char* norm, size_t parameters) {
   for (size_t i = 0; i < parameters; ++i) {
     if (ctx.has_input(2 + i)) inputs.at(1 + i) = ctx.inputs[2 + i];
   }
-  // y and the statistics, as many as there are parameters.
+  // The outputs are y and the statistics; the norm has as many statistics as parameters.
   Run(norm, Part(ctx, norm, std::span(inputs).first(1 + parameters),
                  ctx.outputs.subspan(1, 1 + parameters)));
   StoreLargest(ctx);

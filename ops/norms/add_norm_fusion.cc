@@ -17,9 +17,9 @@ bool Match(const Program& program, const Node& add, const Node& norm) {
   if (add.op->name != "add") return false;
   if (norm.op->name != "layer_norm" && norm.op->name != "rms_norm") return false;
   const TensorId sum = add.outputs[0];
-  if (norm.inputs[0] != sum) return false;  // a view of it has another shape
+  if (norm.inputs[0] != sum) return false;  // a view of the sum has another shape
   if (program.tensor(program.Root(sum)).persistent) return false;
-  // The sum must not be the norm's weight as well.
+  // The sum must not be another operand of the norm, too.
   for (size_t i = 1; i < norm.inputs.size(); ++i) {
     if (norm.inputs[i] == sum) return false;
   }

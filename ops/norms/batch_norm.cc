@@ -22,14 +22,14 @@ using graph::Precision;
 using graph::TensorType;
 using graph::Value;
 
-// The type of the statistics of x in groups.
+// The type of the statistics of x, by group.
 TensorType StatisticType(const OpCall& call, const TensorType& x, int64_t groups) {
   Check(graph::IsFloat(x.dtype) && x.shape.rank() >= 2, call, "x must be floating, [B,...,C]");
   Check(groups >= 1 && x.shape.dim(0) % groups == 0, call, "groups do not divide the samples");
   return {graph::ComputeType(x.dtype), {groups, x.shape.dim(-1)}};
 }
 
-// Inputs `first` and `first` + 1 are mean and variance of input 0.
+// Checks inputs `first` and `first` + 1, which are mean and variance of input 0.
 TensorType CheckStatistics(const OpCall& call, size_t first) {
   const TensorType& mean = call.input(first);
   Check(mean.shape.rank() == 2, call, "mean must be [G,C]");
@@ -39,7 +39,7 @@ TensorType CheckStatistics(const OpCall& call, size_t first) {
   return type;
 }
 
-// weight and bias, and their gradients.
+// The type of weight and bias, and of their gradients.
 TensorType ChannelType(const TensorType& x) {
   return {graph::ComputeType(x.dtype), {x.shape.dim(-1)}};
 }
@@ -49,7 +49,8 @@ std::vector<TensorType> InferStatistics(const OpCall& call) {
   return {statistic, statistic, statistic};
 }
 
-// What becomes of the variance (result 1) directly and as the unbiased one (result 2) of n values.
+// The gradient of the variance of n values: from its use as the biased variance (result 1) and as
+// the unbiased one (result 2).
 Value VarianceGradient(GradientContext& context, int64_t n) {
   const Value biased = context.output_gradient(1), unbiased = context.output_gradient(2);
   if (unbiased == graph::kNoTensor) return biased;
@@ -78,7 +79,7 @@ std::vector<TensorType> InferStatisticsBackward(const OpCall& call) {
   return {x};
 }
 
-// The type of one set of statistics of several, [R,C].
+// The type of one set of statistics; the inputs hold R sets, [R,C].
 TensorType MergedType(const OpCall& call) {
   const TensorType& means = call.input(0);
   Check(graph::IsFloat(means.dtype) && means.shape.rank() == 2, call,
@@ -130,7 +131,8 @@ std::vector<TensorType> InferBatchNorm(const OpCall& call) {
   return {x, PositiveBits(x.shape)};
 }
 
-// With a residual, the ReLU's gradient is its own op, since it is the residual's, too.
+// With a residual, the ReLU's gradient is a separate op, because it is the residual's gradient,
+// too.
 void BatchNormGradient(GradientContext& context) {
   Value dy = context.output_gradient(0);
   graph::Attributes attributes = context.attributes();

@@ -5,7 +5,8 @@
 
 namespace plimsoll::ops {
 
-// "relu": values that are not positive become 0, or, with "slope", slope times themselves.
+// The attribute "relu": values that are not positive become 0 or, with "slope", slope times their
+// value.
 inline bool AppliesRelu(const graph::Attributes& attributes) {
   return attributes.Has("relu") && attributes.GetBool("relu");
 }
@@ -13,8 +14,8 @@ inline double ReluSlope(const graph::Attributes& attributes) {
   return attributes.Has("slope") ? attributes.GetReal("slope") : 0;
 }
 
-// "through_statistics", of the backward op: dx is also what comes through the statistics of x, in
-// place of the results dmean and dvariance (ops/fusions.h).
+// The attribute "through_statistics" of the backward op: dx includes the gradient through the
+// statistics of x, and the results dmean and dvariance are not needed (ops/fusions.h).
 inline bool GoesThroughStatistics(const graph::Attributes& attributes) {
   return attributes.Has("through_statistics") && attributes.GetBool("through_statistics");
 }

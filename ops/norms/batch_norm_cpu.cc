@@ -1,9 +1,9 @@
 // Statistics: mean = Σ x / n, then variance = Σ (x − mean)² / n, over the n rows of a group.
 // Forward: y = (x − mean) · s + bias with s = rstd · weight, rstd = 1 / √(variance + eps), rounded,
-// plus the residual; with relu the larger of that and 0, and backward dy counts as 0 where y is;
-// with a slope that much of either takes the place of 0. With a residual, backward takes from bits
-// where y is positive, one for each element (positive_bits.h). Backward, with d = x − mean and sums
-// over the rows of a group:
+// plus the residual. With relu y becomes max(y, 0), and in the backward pass dy counts as 0 where y
+// is 0; with a slope, the slope times y or dy replaces 0. With a residual, the backward op reads
+// from bits where y is positive, one for each element (positive_bits.h). Backward, with d = x −
+// mean and sums over the rows of a group:
 //   dx = s · dy,   dmean = −s · Σdy,   dvariance = −½ · rstd² · s · Σ(dy·d),
 //   dweight = Σ_groups rstd · Σ(dy·d),   dbias = Σ_groups Σdy;
 // and through the statistics dx = (dmean + 2 · dvariance · d) / n, which the backward op adds with
@@ -14,9 +14,9 @@
 // / R.
 //
 // Threads share chunks of rows, each with partial sums that are added in the order of the chunks
-// (ops/reductions/row_partials.h); within a chunk, blocks of rows are summed first. Bytes of N
+// (ops/reductions/row_partials.h); within a chunk, blocks of rows are summed first. Bytes for N
 // elements: statistics 2·N·s, forward 2·N·s, with a residual 3·N·s + N/8, backward 4·N·s, with the
-// residual 6·N·s + N/8, that of statistics 3·N·s.
+// residual 6·N·s + N/8, backward of statistics 3·N·s.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -37,7 +37,7 @@ using graph::TensorType;
 
 constexpr int64_t kBlockRows = 32;
 
-// The rows of a group of samples.
+// The sizes of groups of samples: number of groups, rows of a group, channels.
 struct Groups {
   int64_t count, rows, channels;
 };
@@ -50,7 +50,7 @@ TensorType GroupType(const TensorType& x, int64_t groups) {
 }
 
 // Adds up terms(row, channel, count), an array of `kSums` vectors, over the rows of a group. Sum i
-// is in Combine's sum number kSums + i: before it, partials hold the sums of the current block.
+// is sum number kSums + i of Combine; the partials before it hold the sums of the current block.
 template <int kSums, typename T, typename Terms>
 void SumRows(const RowPartials<T>& partials, int64_t channels, ThreadPool& pool,
              const Terms& terms) {
@@ -152,7 +152,7 @@ void MergeBackward(const CpuContext& ctx) {
   });
 }
 
-// rstd and rstd · weight of a group.
+// Computes rstd, and scale = rstd · weight, of a group.
 template <typename T>
 void Scales(const T* variance, const T* weight, T eps, int64_t channels, T* rstd, T* scale) {
   for (int64_t i = 0; i < channels; ++i) {
@@ -170,7 +170,7 @@ Vec<T> Normalised(Vec<T> x, const T* mean, const T* scale, const T* bias, int64_
   return d * Load<T>(scale + channel, count) + Load<T>(bias + channel, count);
 }
 
-// A value as it is after it was stored.
+// The value after rounding to the stored type.
 template <typename S, typename T>
 Vec<T> Rounded(Vec<T> value) {
   if constexpr (std::is_same_v<S, T>) {
@@ -182,14 +182,14 @@ Vec<T> Rounded(Vec<T> value) {
   }
 }
 
-// `passed` where y is positive, elsewhere the slope's part of it. Not a product with a slope of 0,
-// which would give −0, and NaN of infinities.
+// `passed` where y is positive, slope · passed elsewhere. A slope of 0 is no product, which would
+// give −0, and NaN for infinities.
 template <typename T>
 Vec<T> Rectified(Vec<T> y, Vec<T> passed, T slope) {
   return y <= 0 ? (slope == 0 ? Vec<T>{} : passed * slope) : passed;
 }
 
-// What x gets through the statistics of n values, added to `acc`.
+// `acc` plus the gradient of x through the statistics of n values.
 template <typename T>
 Vec<T> ThroughStatistics(Vec<T> x, const T* mean, const T* dmean, const T* dvariance, T n,
                          int64_t channel, int count, Vec<T> acc) {
@@ -212,7 +212,7 @@ void ForVectorsOfRows(const Groups& groups, ThreadPool& pool, const Visit& visit
   });
 }
 
-// The same with row · C in place of the row.
+// Calls visit(row · C, channel, count) for the vectors of a group's rows.
 template <typename T, typename Visit>
 void ForRows(const Groups& groups, ThreadPool& pool, const Visit& visit) {
   ForVectorsOfRows<T>(groups, pool, [&](int64_t row, int64_t i, auto count) {
@@ -220,8 +220,9 @@ void ForRows(const Groups& groups, ThreadPool& pool, const Visit& visit) {
   });
 }
 
-// Writes where the first `count` values of y, those from `channel` on, are positive. A vector has
-// the bits of one byte or of half of one, and a row is written from its start.
+// Writes which of the first `count` values of y are positive; they are those of the channels from
+// `channel` on. A vector has the bits of one byte or of half of one, and a row is written from its
+// start.
 template <typename T>
 void StorePositive(uint8_t* row, Vec<T> y, int64_t channel, int count) {
   unsigned bits = 0;
@@ -230,7 +231,7 @@ void StorePositive(uint8_t* row, Vec<T> y, int64_t channel, int count) {
   byte = static_cast<uint8_t>(channel % 8 == 0 ? bits : byte | bits << channel % 8);
 }
 
-// `gradient` where y is positive, 0 elsewhere, of the vector from `channel` on.
+// `gradient` where y is positive, 0 elsewhere, for the vector that begins at `channel`.
 template <typename T>
 Vec<T> WherePositive(const uint8_t* row, Vec<T> gradient, int64_t channel) {
   decltype(gradient <= 0) bits = {};
@@ -275,7 +276,7 @@ int64_t ForwardWorkspace(const OpCall& call, int /*threads*/) {
   return 2 * call.input(0).shape.dim(-1) * graph::ByteSize(graph::ComputeType(call.input(0).dtype));
 }
 
-// What the backward pass of a group computes for each channel.
+// The terms that the backward pass computes for each channel of a group.
 template <typename T>
 struct ChannelTerms {
   T *rstd, *scale, *dy, *dyd;  // 1 / √(variance + eps), rstd · weight, Σdy, Σ(dy·d)
@@ -290,17 +291,17 @@ struct ChannelTerms {
         dvariance(dmean + channels) {}
 };
 
-// The arguments of a backward op; those it does not have are nullptr.
+// The arguments of a backward op; absent ones are nullptr.
 template <typename S, typename T>
 struct BackwardArguments {
   const S *dy, *x;
   const T *mean, *variance, *weight;
   const S* acc_x;
-  const T *acc_weight, *acc_bias, *bias;  // bias: with relu
+  const T *acc_weight, *acc_bias, *bias;  // bias: only with relu
   S* dx;
   T *dmean, *dvariance, *dweight, *dbias;
   bool relu, through;
-  T slope;  // with relu
+  T slope;  // only with relu
   Groups groups;
 };
 
@@ -321,7 +322,7 @@ void ComputeGradients(const CpuContext& ctx, const BackwardArguments<S, T>& of) 
     const S *const dy = of.dy + first, *const x = of.x + first;
     const T* const mean = of.mean + g * channels;
     Scales(of.variance + g * channels, of.weight, eps, channels, terms.rstd, terms.scale);
-    // The gradient before the ReLU.
+    // The gradient of the value before the ReLU.
     const auto gradient_at = [&](int64_t at, int64_t i, auto count) {
       const Vec<T> gradient = Load<T>(dy + at, count);
       if (!of.relu) return gradient;

@@ -16,18 +16,19 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// Arguments of the ops.
-constexpr size_t kResidual = 5;                        // of batch_norm
-constexpr size_t kY = 0, kPositive = 1;                // its results, the second with a residual
-constexpr size_t kX = 1, kMean = 2;                    // of batch_norm_backward
-constexpr size_t kDx = 0, kDmean = 1, kDvariance = 2;  // its results
+// Indices of the ops' arguments.
+constexpr size_t kResidual = 5;                        // an input of batch_norm
+constexpr size_t kY = 0, kPositive = 1;                // outputs of batch_norm; the second exists
+                                                       // with a residual
+constexpr size_t kX = 1, kMean = 2;                    // inputs of batch_norm_backward
+constexpr size_t kDx = 0, kDmean = 1, kDvariance = 2;  // outputs of batch_norm_backward
 constexpr size_t kOfX = 0, kOfMean = 1, kOfDmean = 2, kOfDvariance = 3, kOfAcc = 4;
 
 TensorId At(const std::vector<TensorId>& arguments, size_t i) {
   return i < arguments.size() ? arguments[i] : kNoTensor;
 }
 
-// Whether `second` takes up all that `first` gives it, which nothing else reads.
+// Whether `second` reads all results that it can use of `first`, and no other node reads them.
 bool Match(const Program& program, const std::map<TensorId, int>& readers, const Node& first,
            const Node& second) {
   if (first.op->name != "batch_norm_backward" ||
@@ -46,7 +47,7 @@ bool Match(const Program& program, const std::map<TensorId, int>& readers, const
   return true;
 }
 
-// How many nodes' inputs lie in each tensor's memory.
+// By tensor that owns memory: the number of nodes' inputs in it.
 std::map<TensorId, int> Readers(const Program& program) {
   std::map<TensorId, int> readers;
   for (const Node& node : program.nodes()) {
@@ -57,8 +58,8 @@ std::map<TensorId, int> Readers(const Program& program) {
   return readers;
 }
 
-// Takes `next` into the norm before it, and returns true, if it alone reads the norm's result and
-// comes behind it in y = relu(norm + residual).
+// If `next` is the add or relu after the norm in y = relu(norm + residual), and is the only reader
+// of the norm's result: fuses it into the norm, and returns true.
 bool TakeUp(const Program& program, const std::map<TensorId, int>& readers, Node& norm,
             const Node& next) {
   if (norm.op->name != "batch_norm" || AppliesRelu(norm.attributes)) return false;
@@ -82,8 +83,8 @@ bool TakeUp(const Program& program, const std::map<TensorId, int>& readers, Node
   return true;
 }
 
-// Lets the norm that made y = relu(norm + residual) say where y is positive, and returns those
-// bits; kNoTensor if another op made y.
+// Lets the norm that computes y = relu(norm + residual) also return where y is positive, and
+// returns the tensor of these bits; kNoTensor if another op computes y.
 TensorId PositiveBitsOf(Program& program, TensorId y) {
   std::vector<Node>& nodes = program.mutable_nodes();
   const auto norm = std::ranges::find_if(nodes, [&](const Node& node) {

@@ -8,8 +8,8 @@
 
 namespace plimsoll::ops {
 
-// How the rows of x are summed by column: in `groups` groups of `rows` rows, each by `chunks`
-// blocks of threads, `sums` sums at a time.
+// How the rows of x are summed by column: in `groups` groups of `rows` rows. Each group is summed
+// by `chunks` blocks of threads, `sums` sums at a time.
 struct BatchNormSums {
   int64_t groups, rows, columns, chunks;
   int sums;
@@ -21,15 +21,15 @@ struct BatchNormSums {
         chunks(Chunks(rows, columns * group_count)),
         sums(sum_count) {}
 
-  // As many blocks, of 128 columns, as run at once on a large GPU (two on each of 132
-  // multiprocessors), each with 128 rows or more.
+  // The number of blocks, of 128 columns each, that run at once on a large GPU (two on each of 132
+  // multiprocessors). A block has at least 128 rows.
   static int64_t Chunks(int64_t rows, int64_t columns) {
     constexpr int64_t kBlocks = 264, kColumns = 128, kLeastRows = 128;
     const int64_t across = std::max<int64_t>(1, (columns + kColumns - 1) / kColumns);
     return std::clamp<int64_t>(kBlocks / across, 1, std::max<int64_t>(1, rows / kLeastRows));
   }
   int64_t totals() const { return groups * sums * columns; }  // [groups][sums][columns]
-  // Partial sums, then their totals; floats.
+  // The bytes of the partial sums and their totals, which are floats.
   int64_t bytes() const { return (chunks + 1) * totals() * static_cast<int64_t>(sizeof(float)); }
 };
 

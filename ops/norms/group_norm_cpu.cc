@@ -1,7 +1,7 @@
-// Of a sample and a group of k channels: mean = Σ mean_j / k, variance = Σ (variance_j + d_j²) / k
+// For a sample and a group of k channels: mean = Σ mean_j / k, variance = Σ (variance_j + d_j²) / k
 // with d_j = mean_j − mean. Backward, with Σ over the group's results:
 //   dvariance_j = Σ dvariance / k,   dmean_j = (Σ dmean + 2 · Σ dvariance · d_j) / k.
-// One thread; statistics are few. Bytes: every argument once.
+// Runs on one thread, because statistics are few. Bytes: every argument once.
 #include "ops/kernel.h"
 #include "ops/simd.h"
 
@@ -45,7 +45,7 @@ void MergeChannelsBackward(const CpuContext& ctx) {
     using T = Compute<S>;
     const int64_t of_group = ctx.in_shape(0).dim(1) / ctx.attributes.GetInt("groups");
     for (int64_t first = 0; first < ctx.in_shape(0).elements(); first += of_group) {
-      // The mean over the group of what its results have for gradients, 0 where they have none.
+      // The mean over the group of the results' gradients; absent gradients are 0.
       const auto share = [&](size_t input) {
         T sum = 0;
         if (!ctx.has_input(input)) return sum;

@@ -3,11 +3,11 @@
 //
 // Backward, with x̂ = (x − mean) · rstd and ĝ = dy · weight:
 //   dx = rstd · (ĝ − Σĝ / D − x̂ · Σ(ĝ·x̂) / D),   dweight = Σ_rows dy · x̂,   dbias = Σ_rows dy.
-// One pass over chunks of rows, shared by the threads: computes a row's two sums, adds to the
+// One pass over chunks of rows, which the threads share: computes a row's two sums, adds to the
 // chunk's partial dweight and dbias in the workspace, and then writes the row's dx. The partial
-// sums are added in the order of the chunks, threads sharing the columns. Bytes: 3·N·D·s.
+// sums are added in the order of the chunks; threads share the columns. Bytes: 3·N·D·s.
 //
-// For its largest magnitude, a result is read once more: N·D·s.
+// To find its largest magnitude, a result is read once more: N·D·s.
 #include <algorithm>
 #include <cmath>
 
@@ -83,7 +83,7 @@ RowSums<T> ReduceRow(const S* x, const S* weight, const S* dy, T mean, T rstd, i
   return {SumLanes<T>(g_sum), SumLanes<T>(gx_sum)};
 }
 
-// dx may share memory with dy or acc.
+// Computes dx of a row. dx may share memory with dy or acc.
 template <typename S, typename T>
 void GradientRow(const S* x, const S* weight, const S* dy, T mean, T rstd, RowSums<T> sums,
                  int64_t width, const S* acc, S* dx) {
@@ -106,7 +106,7 @@ void LayerNormBackward(const CpuContext& ctx) {
     const S *x = ctx.in<S>(0), *weight = ctx.in<S>(1);
     const T *mean = ctx.in<T>(2), *rstd = ctx.in<T>(3);
     const S *dy = ctx.in<S>(4), *acc_x = ctx.in<S>(5);
-    // Not wanted, dx takes the memory of what is made of it.
+    // If dx is not requested, it is computed in the memory of the result that is made from it.
     const TensorRef& gradient = ctx.outputs[ctx.has_output(0) || !ctx.has_output(3) ? 0 : 3];
     S* dx = static_cast<S*>(gradient.data);
     T *dweight = ctx.out<T>(1), *dbias = ctx.out<T>(2);

@@ -1,9 +1,9 @@
-// Dropout in ops of norms. FuseNormDropout (ops/fusions.h) puts it there:
-//   forward    what is added before a norm is dropped first;
+// Dropout within ops of norms. FuseNormDropout (ops/fusions.h) creates it:
+//   forward    the term that is added before a norm is dropped first;
 //   backward   the gradient of the norm's input, dropped, is one more result.
-// Such an op has the input rng and the attributes of the op `dropout`, "p", "key" and maybe "axis",
-// whose draws it makes, wherever the mask is needed. Elements are rounded as that op rounds them,
-// so that results have the bits of the separate ops.
+// Such an op has the input rng and the attributes "p", "key" and optionally "axis" of the op
+// `dropout`. It makes that op's draws wherever it needs the mask, and rounds elements as that op
+// does, so that results have the bits of the separate ops.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,14 @@
 
 namespace plimsoll::ops {
 
-// Whether the op has dropout: whether input `rng` is there. Throws unless it and the attributes
-// are right.
+// Whether the op has dropout, that is, the input `rng`. If so, throws unless the input and the
+// attributes are valid.
 bool HasDropout(const graph::OpCall& call, size_t rng);
 
-// The types of all outputs of a norm's backward op: `types`, then that of the dropped gradient
-// where there is dropout, and with the attribute "largest" the largest magnitudes (graph/op.h).
-// These come after the place of the dropped gradient, which must be left out where there is no
-// dropout. Throws as HasDropout().
+// The types of all outputs of a norm's backward op: `types`; then the type of the dropped gradient,
+// if the op has dropout; then, with the attribute "largest", those of the largest magnitudes
+// (graph/op.h). The output of the dropped gradient keeps its index, but must be absent without
+// dropout. Throws like HasDropout().
 std::vector<graph::TensorType> WithDropped(const graph::OpCall& call, size_t rng,
                                            std::vector<graph::TensorType> types);
 

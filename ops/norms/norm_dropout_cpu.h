@@ -1,5 +1,5 @@
-// Dropout within CPU kernels of norms (ops/norms/norm_dropout.h): the kernel of the op `dropout`,
-// and so its bits.
+// Dropout within CPU kernels of norms (ops/norms/norm_dropout.h). They run the kernel of the op
+// `dropout`, and so have its bits.
 #pragma once
 
 #include <array>

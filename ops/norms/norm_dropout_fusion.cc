@@ -17,7 +17,7 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// How often the memory of each tensor is read, by the id of the tensor that owns it.
+// By tensor that owns memory: how often nodes read it.
 std::vector<int32_t> CountReaders(const Program& program) {
   std::vector<int32_t> readers(program.tensors().size(), 0);
   for (const Node& node : program.nodes()) {
@@ -33,8 +33,9 @@ bool ReadOnce(const Program& program, const std::vector<int32_t>& readers, Tenso
   return readers[root] == 1 && !program.tensor(root).persistent;
 }
 
-// Draws of scores, and of a rank's columns, have other numbers (ops/elementwise/dropout.h). On a
-// GPU norms draw for whole Philox blocks, so a rank's rows must begin with one.
+// Whether draw i belongs to element i. Dropout of scores, or of a rank's columns, numbers its draws
+// differently (ops/elementwise/dropout.h). On a GPU norms draw for complete Philox blocks, so a
+// rank's rows must begin with one.
 bool IsElementwiseDropout(const Program& program, const Node& node) {
   if (node.op->name != "dropout" || DropsScores(node.attributes)) return false;
   if (!node.attributes.Has("axis")) return true;
@@ -42,8 +43,8 @@ bool IsElementwiseDropout(const Program& program, const Node& node) {
          program.tensor(node.inputs[0]).type.shape.elements() % kDrawsOfBlock == 0;
 }
 
-// Adds the dropout to the node. The op of the node must be one that may drop: its last input is the
-// rng of the dropout. The node must not have a dropout yet.
+// Adds the dropout to the node. The node's op must allow dropout: its last input is the rng of the
+// dropout. The node must not have a dropout yet.
 void TakeDropout(Node& node, const Node& dropout) {
   node.inputs.resize(node.op->inputs.size() - 1, kNoTensor);
   node.inputs.push_back(dropout.inputs[1]);
@@ -53,7 +54,7 @@ void TakeDropout(Node& node, const Node& dropout) {
 
 bool TakesDropout(const Node& node) { return node.inputs.size() < node.op->inputs.size(); }
 
-// What the last node adds is the result of the dropout before it.
+// Fuses the last node, if it adds the result of the dropout before it.
 bool TakeTermDropout(Program& program, const std::vector<int32_t>& readers) {
   std::vector<Node>& nodes = program.mutable_nodes();
   if (nodes.size() < 2) return false;
@@ -66,7 +67,7 @@ bool TakeTermDropout(Program& program, const std::vector<int32_t>& readers) {
   }
   const TensorId dropped = dropout.outputs[0];
   if (!ReadOnce(program, readers, dropped)) return false;
-  // Sums have the same bits in either order.
+  // The dropped term becomes input 1; sums have the same bits in either order.
   if (norm.inputs[0] == dropped) std::swap(norm.inputs[0], norm.inputs[1]);
   if (norm.inputs[1] != dropped) return false;
   Node fused = norm;
@@ -76,7 +77,7 @@ bool TakeTermDropout(Program& program, const std::vector<int32_t>& readers) {
   return true;
 }
 
-// What the last node drops is the result of a norm's gradient.
+// Fuses the last node, if it drops the result of a norm's gradient.
 bool TakeGradientDropout(Program& program, const std::vector<int32_t>& readers) {
   std::vector<Node>& nodes = program.mutable_nodes();
   if (nodes.size() < 2 || !IsElementwiseDropout(program, nodes.back())) return false;
@@ -93,7 +94,8 @@ bool TakeGradientDropout(Program& program, const std::vector<int32_t>& readers) 
   }
   TakeDropout(gradient, dropout);
   if (ReadOnce(program, readers, dx)) gradient.outputs[0] = kNoTensor;
-  const graph::OpDef& op = *gradient.op;  // `dropped` comes last, before the largest magnitudes
+  const graph::OpDef& op = *gradient.op;  // `dropped` is the last output before the largest
+                                          // magnitudes
   gradient.outputs.resize(op.outputs.size() - op.finds_largest.size() - 1, kNoTensor);
   gradient.outputs.push_back(dropout.outputs[0]);
   nodes.pop_back();

@@ -1,4 +1,4 @@
-// y of a row from its statistics: the last step of norms, and of recomputing them.
+// Computes y of a row from its statistics: the last step of norms, also when they are recomputed.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace plimsoll::ops {
 
-// y = (x − mean) · rstd · weight (+ bias, unless nullptr). y may be x.
+// y = (x − mean) · rstd · weight (+ bias, unless it is nullptr). y may be x.
 template <typename S, typename T>
 void LayerNormRow(const S* x, T mean, T rstd, const S* weight, const S* bias, int64_t width, S* y) {
   if (bias != nullptr) {
@@ -24,7 +24,7 @@ void LayerNormRow(const S* x, T mean, T rstd, const S* weight, const S* bias, in
   }
 }
 
-// By what an RMS norm multiplies: the weight, or 1 + weight (ops/norms/unit_offset.h).
+// The factors of an RMS norm: the weight, or 1 + weight (ops/norms/unit_offset.h).
 template <bool kUnitOffset, typename T, typename S>
 Vec<T> LoadWeight(const S* weight, int count) {
   const Vec<T> w = Load<T>(weight, count);
@@ -35,13 +35,13 @@ Vec<T> LoadWeight(const S* weight, int count) {
   }
 }
 
-// Calls body.template operator()<whether it is by 1 + weight>().
+// Calls body.template operator()<whether the factor is 1 + weight>().
 template <typename Body>
 void DispatchUnitOffset(const graph::Attributes& attributes, const Body& body) {
   HasUnitOffset(attributes) ? body.template operator()<true>() : body.template operator()<false>();
 }
 
-// y = x · rstd · weight, or (1 + weight). y may be x.
+// y = x · rstd · weight, or x · rstd · (1 + weight). y may be x.
 template <bool kUnitOffset, typename S, typename T>
 void RmsNormRow(const S* x, T rstd, const S* weight, int64_t width, S* y) {
   ForVectors<T>(0, width, [&](int64_t i, auto count) {

@@ -1,7 +1,6 @@
-// layer_norm_with_backward and rms_norm_with_backward: a recomputed norm and its backward op in
-// one, made by FuseRecomputedNorms (ops/fusions.h). The operands are those
-// of the backward op, including its statistics, and the norm's bias; the results are y and those of
-// the backward op.
+// layer_norm_with_backward and rms_norm_with_backward: a recomputed norm and its backward op in one
+// op. FuseRecomputedNorms (ops/fusions.h) creates them. The operands are those of the backward op,
+// including the statistics, and the norm's bias; the results are y and those of the backward op.
 #include "ops/cuda_workspace.h"
 #include "ops/definition.h"
 #include "ops/norms/norm_dropout.h"

@@ -1,5 +1,5 @@
-// Computes y from the statistics like the norm, then runs the backward op's kernel: the bits of
-// both. For its largest magnitude, a result is read once more: N·D·s.
+// Computes y from the statistics like the norm, then runs the backward op's kernel, so both have
+// the bits of the separate ops. To find its largest magnitude, a result is read once more: N·D·s.
 #include <algorithm>
 #include <array>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// The results of the backward op, without their largest magnitudes, which are found here.
+// The results of the backward op, without the largest magnitudes, which this kernel finds itself.
 std::span<const TensorRef> ResultsOfBackward(const CpuContext& ctx) {
   const size_t most = ctx.op.outputs.size() - ctx.op.finds_largest.size();
   return ctx.outputs.first(std::min(ctx.outputs.size(), most)).subspan(1);

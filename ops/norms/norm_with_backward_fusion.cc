@@ -35,7 +35,7 @@ bool MaySwap(const Program& program, const Node& node, const Node& later) {
          !Meet(program, node.outputs, later.outputs) && !Meet(program, node.inputs, later.outputs);
 }
 
-// The norm of that backward op; empty for other ops.
+// The name of the norm that belongs to the backward op; empty for other ops.
 std::string NormOf(const Node& backward) {
   if (backward.op->name == "layer_norm_backward") return "layer_norm";
   if (backward.op->name == "rms_norm_backward") return "rms_norm";
@@ -47,22 +47,23 @@ TensorId RstdOf(const Node& backward) {
   return backward.inputs[backward.op->name == "layer_norm_backward" ? 3 : 2];
 }
 
-// Whether these are collectives that are enqueued as one.
+// Whether both nodes are collectives that are enqueued as one.
 bool Together(const Node& a, const Node& b) { return a.op == b.op && IsCollective(*a.op); }
 
-// Makes node `i` wait, together with those that are enqueued as one with it.
+// Adds node `i` to the waiting nodes, together with the collectives that are enqueued as one with
+// it.
 void WaitWithNeighbours(const std::vector<Node>& nodes, size_t i, std::vector<size_t>& waiting) {
   size_t first = i;
   while (first - 1 > waiting.back() && Together(nodes[first - 1], nodes[i])) --first;
   for (; first <= i; ++first) waiting.push_back(first);
 }
 
-// Positions in the schedule of the recomputed norm, of its backward op, and of the nodes between
-// them that depend on the norm.
+// The indices of the recomputed norm, of its backward op, and of the nodes between them that depend
+// on the norm.
 struct Match {
-  size_t norm, backward;  // the latter is the last node so far
+  size_t norm, backward;  // `backward` is the last node of the match
   std::vector<size_t> waiting;
-  std::optional<size_t> first;  // the norm of the forward pass, when it must keep its statistics
+  std::optional<size_t> first;  // the norm of the forward pass, if it must keep its statistics
 };
 
 // The index of the first statistic: after y, or after the sum and y.
@@ -93,7 +94,7 @@ std::optional<size_t> FirstNorm(const Program& program, const Node& again) {
   return std::nullopt;
 }
 
-// The eps with which each tensor of statistics was computed; -1 for other tensors.
+// By tensor of statistics: the eps with which it was computed; -1 for other tensors.
 std::vector<double> EpsOfStatistics(const Program& program) {
   std::vector<double> eps(program.tensors().size(), -1);
   for (const Node& node : program.nodes()) {

@@ -47,9 +47,9 @@ graph::Value GroupNorm(graph::Builder& g, graph::Value x, int64_t groups, graph:
 // Ingredient for Fast Stylization".
 //
 // y = (x − mean) · rstd · weight + bias, rstd = 1 / √(variance + eps), with the mean and the biased
-// variance of each sample and channel of x[B,…,C], then the activation, in one pass. weight and
+// variance of each sample and channel of x[B,…,C]; then the activation, in one pass. weight and
 // bias are [C] in x's compute type. It is a batch norm of one sample at a time (batch_norm.h).
-// InternalError on shapes that do not fit, and where a channel of a sample has one value alone.
+// Throws InternalError on shapes that do not fit, and if a channel of a sample has only one value.
 graph::Value InstanceNorm(graph::Builder& g, graph::Value x, graph::Value weight, graph::Value bias,
                           double eps, NormActivation activation = {}, std::string_view name = "");
 

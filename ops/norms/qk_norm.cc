@@ -30,7 +30,7 @@ Value QkNorm(graph::Builder& g, Value qkv, Value q_weight, Value k_weight,
 
 namespace {
 
-// Expects qkv, q_weight and k_weight at inputs 0 to 2. Returns the type of rstd.
+// Checks qkv, q_weight and k_weight, which are inputs 0 to 2. Returns the type of rstd.
 TensorType CheckOperands(const OpCall& call) {
   const TensorType& qkv = call.input(0);
   Check(graph::IsFloat(qkv.dtype) && qkv.shape.rank() == 3, call,

@@ -1,6 +1,6 @@
 // Root mean square normalization of each query and key head (QK norm), applied to packed queries
 // and keys. Dehghani et al. 2023, "Scaling Vision Transformers to 22 Billion Parameters", section
-// 2.1, with the norm of Zhang and Sennrich 2019; in Hugging Face's Qwen3 q_norm and k_norm.
+// 2.1, with the norm of Zhang and Sennrich 2019; Hugging Face's Qwen3 calls it q_norm and k_norm.
 //
 //   qkv[B,T,(H+2G)·hd]: H query heads, then G key heads, then G value heads, hd values each
 //   y = x · rstd · weight in each query and key head, rstd = 1 / √(mean of x² over the head + eps)
@@ -8,7 +8,7 @@
 // `unit_offset`, y = x · rstd · (1 + weight), as in Gemma 3 (ops/norms/unit_offset.h).
 //
 // The op also returns rstd[B,T,H+G], for its gradient. With the attribute "axis" the ranks of that
-// axis share the heads, and each rank's gradients of the weights are parts of a sum.
+// axis share the heads, and each rank's gradients of the weights are addends of a sum.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct QkNormOptions {
   bool unit_offset = false;
 };
 
-// → y [B,T,(H+2G)·hd]. InternalError on shapes that do not fit.
+// Returns y [B,T,(H+2G)·hd]. Throws InternalError on shapes that do not fit.
 graph::Value QkNorm(graph::Builder& g, graph::Value qkv, graph::Value q_weight,
                     graph::Value k_weight, const QkNormOptions& options,
                     std::string_view name = "");

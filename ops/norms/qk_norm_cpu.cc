@@ -1,7 +1,7 @@
-// Forward, of each query and key head: y = x · rstd · weight (definition in qk_norm.h; with a unit
-// offset, here and below, 1 + weight for weight). A head
-// stays in the first-level cache while it is read twice. Threads share the tokens. Bytes:
-// 2·N·(H+2G)·hd·s for N tokens; in place, the value heads are not accessed.
+// Forward, for each query and key head: y = x · rstd · weight (definition in qk_norm.h). With a
+// unit offset, read 1 + weight for weight, here and below. A head stays in the first-level cache
+// while it is read twice. Threads share the tokens. Bytes: 2·N·(H+2G)·hd·s for N tokens; in place,
+// the value heads are not accessed.
 //
 // Backward, with x̂ = x · rstd and ĝ = dy · weight:
 //   dx = rstd · (ĝ − x̂ · Σ(ĝ·x̂) / hd),   dweight = Σ_tokens Σ_heads dy · x̂,
@@ -78,8 +78,8 @@ void QkNorm(const CpuContext& ctx) {
   });
 }
 
-// Adds the head's share of dweight unless that is nullptr; writes dx unless that is nullptr. dx may
-// share memory with dy.
+// Adds the head's part of dweight, unless that is nullptr; writes dx, unless that is nullptr. dx
+// may share memory with dy.
 template <bool kUnitOffset, typename S, typename T>
 void HeadGradient(const S* x, const S* weight, const S* dy, T rstd, int64_t width, T* dweight,
                   S* dx) {

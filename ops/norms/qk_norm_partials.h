@@ -7,8 +7,9 @@
 
 namespace plimsoll::ops {
 
-// Number of thread blocks that share the query heads of all tokens, and the key heads; each has its
-// own partial sums. The same on all GPUs, so that the sums are the same.
+// The number of thread blocks that share the query heads of all tokens, and the number that share
+// the key heads; each has its own partial sums. It is the same on all GPUs, so that the sums are
+// the same.
 inline int64_t QkNormPartials(int64_t query_heads) {
   return std::clamp<int64_t>((query_heads + 63) / 64, 1, 528);
 }

@@ -19,7 +19,7 @@ using graph::OpRegistry;
 using graph::TensorType;
 using namespace quantize_norm;
 
-// The norm's op. InternalError unless the call has the inputs that it needs.
+// The op of the norm. Throws InternalError unless the call has the inputs that the norm needs.
 const graph::OpDef& NormOf(const OpCall& call) {
   const std::string& of = call.attributes.GetWord("of");
   Check(IsQuantizedNorm(of), call, "makes no codes of '" + of + "'");
@@ -40,7 +40,7 @@ std::vector<const TensorType*> NormInputs(const OpCall& call) {
 
 std::vector<TensorType> Infer(const OpCall& call) {
   const graph::OpDef& norm = NormOf(call);
-  norm.infer({norm, NormInputs(call), {}, call.attributes});  // its checks
+  norm.infer({norm, NormInputs(call), {}, call.attributes});  // runs the norm's checks
   const TensorType& y = call.input(kX);
   const TensorType number{DType::kFloat32, {}};
   const TensorType* const inputs[] = {&y, &number, nullptr, &call.input(kExpected)};
@@ -59,7 +59,8 @@ graph::Cost CostOfBoth(const OpCall& call) {
   return {flops + 2 * static_cast<double>(call.input(kX).shape.elements()), ArgumentBytes(call)};
 }
 
-// Made after activations have been tagged and recomputed, so that no trait for these is needed.
+// The op is made after activations have been tagged and recomputed, so it needs no traits for these
+// passes.
 const graph::OpRegistration kQuantizeNorm({
     .name = "quantize_norm",
     .inputs = {{"x"}, {"addend", true}, {"weight"}, {"bias", true}, {"expected"}},
@@ -76,7 +77,7 @@ const graph::OpRegistration kQuantizeNorm({
     .in_place = {{kX, kSum}, {kAddend, kSum}},
 });
 
-// A sum that nobody wants lies after the words for largest magnitudes.
+// If the sum is not requested, it is in the workspace, after the words for largest magnitudes.
 const CudaWorkspaceRegistration kWorkspace("quantize_norm", [](const OpCall& call) {
   const bool adds = call.has_input(kAddend) && !call.has_output(kSum);
   return kLargestWordsBytes + (adds ? call.input(kX).bytes() : 0);

@@ -1,6 +1,6 @@
-// Runs the norm's kernel, that of `largest_magnitude` and that of `quantize`: their bytes
-// (ops/norms/quantize_norm.h). In the workspace are the norm's result, then the largest magnitude
-// and the sum, unless they are outputs.
+// Runs the kernels of the norm, of `largest_magnitude` and of `quantize`, and so has their bits
+// (ops/norms/quantize_norm.h). The workspace holds the norm's result, and then the largest
+// magnitude and the sum, unless these are outputs.
 #include <algorithm>
 #include <array>
 #include <span>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace quantize_norm;
 
-constexpr int64_t kLargestBytes = 64;  // so that the sum is aligned as tensors are
+constexpr int64_t kLargestBytes = 64;  // so that the sum is aligned like tensors
 
 void QuantizeNorm(const CpuContext& ctx) {
   const std::string& of = ctx.attributes.GetWord("of");

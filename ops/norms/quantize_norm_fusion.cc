@@ -10,7 +10,7 @@ namespace {
 using graph::kNoTensor;
 using graph::Node;
 
-// What is added may be dropped before (ops/norms/norm_dropout.h).
+// Whether the norm drops the term that it adds (ops/norms/norm_dropout.h).
 bool NormDrops(const Node& norm) {
   return NormAdds(norm.op->name) &&
          ArgumentAt(norm.inputs, NormHasMean(norm.op->name) ? 4 : 3) != kNoTensor;
@@ -28,7 +28,7 @@ std::optional<Node> NormWithCodes(const ReadAsCodes& found) {
   Node fused = norm;
   fused.op = &graph::OpRegistry::Get().Require("quantize_norm");
   fused.made_by = "fuse";
-  // In the order of quantize_norm::Input and Output.
+  // The arguments are in the order of quantize_norm::Input and Output.
   fused.inputs = {norm.inputs[0], adds != 0 ? norm.inputs[1] : kNoTensor, norm.inputs[1 + adds],
                   has_mean != 0 ? ArgumentAt(norm.inputs, 2 + adds) : kNoTensor,
                   codes.inputs[quantize::kExpected]};

@@ -1,11 +1,12 @@
-// Forward: y = x · rstd · weight; with a unit offset, here and below, 1 + weight for weight. A row
-// stays in the first-level cache while it is read twice. Threads share the rows. Bytes: 2·N·D·s.
+// Forward: y = x · rstd · weight. With a unit offset, read 1 + weight for weight, here and below. A
+// row stays in the first-level cache while it is read twice. Threads share the rows. Bytes:
+// 2·N·D·s.
 //
 // Backward, with x̂ = x · rstd and ĝ = dy · weight:
 //   dx = rstd · (ĝ − x̂ · Σ(ĝ·x̂) / D),   dweight = Σ_rows dy · x̂,
 // in one pass over chunks of rows as in layer_norm_cpu.cc. Bytes: 3·N·D·s.
 //
-// For its largest magnitude, a result is read once more: N·D·s.
+// To find its largest magnitude, a result is read once more: N·D·s.
 #include <cmath>
 
 #include "ops/kernel.h"
@@ -48,7 +49,7 @@ void RmsNorm(const CpuContext& ctx) {
   StoreLargest(ctx);
 }
 
-// Σ(ĝ·x̂) of a row; adds the row's share of dweight unless that is nullptr.
+// Returns Σ(ĝ·x̂) of a row. Adds the row's part of dweight, unless that is nullptr.
 template <bool kUnitOffset, typename S, typename T>
 T ReduceRow(const S* x, const S* weight, const S* dy, T rstd, int64_t width, T* dweight) {
   Vec<T> sum = {};
@@ -63,7 +64,7 @@ T ReduceRow(const S* x, const S* weight, const S* dy, T rstd, int64_t width, T* 
   return SumLanes<T>(sum);
 }
 
-// dx may share memory with dy or acc.
+// Computes dx of a row. dx may share memory with dy or acc.
 template <bool kUnitOffset, typename S, typename T>
 void GradientRow(const S* x, const S* weight, const S* dy, T rstd, T sum, int64_t width,
                  const S* acc, S* dx) {
@@ -83,7 +84,7 @@ void RmsNormBackward(const CpuContext& ctx) {
     const int64_t width = ctx.in_shape(0).dim(-1);
     const S *x = ctx.in<S>(0), *weight = ctx.in<S>(1), *dy = ctx.in<S>(3), *acc_x = ctx.in<S>(4);
     const T* rstd = ctx.in<T>(2);
-    // Not wanted, dx takes the memory of what is made of it.
+    // If dx is not requested, it is computed in the memory of the result that is made from it.
     const TensorRef& gradient = ctx.outputs[ctx.has_output(0) || !ctx.has_output(2) ? 0 : 2];
     S* dx = static_cast<S*>(gradient.data);
     T* dweight = ctx.out<T>(1);

@@ -29,7 +29,7 @@ std::vector<TensorType> TypesOfVectors(const OpCall& call) {
   return {{DType::kFloat32, {weight.shape.dim(0)}}, {DType::kFloat32, row}};
 }
 
-// Inputs 1 and 2 are u and v. Returns the type of σ.
+// Checks inputs 1 and 2, which are u and v. Returns the type of σ.
 TensorType CheckVectors(const OpCall& call) {
   const std::vector<TensorType> vectors = TypesOfVectors(call);
   Check(call.input(1) == vectors[0] && call.input(2) == vectors[1], call,
@@ -48,7 +48,7 @@ std::vector<TensorType> InferSpectralNorm(const OpCall& call) {
   return {call.input(0), sigma};
 }
 
-// dy of a 16-bit weight may be float32, as sums are.
+// dy of a 16-bit weight may be float32, because sums of gradients are.
 void SpectralNormGradient(GradientContext& context) {
   if (!context.wants(0)) return;
   graph::Builder& g = context.builder();

@@ -1,6 +1,6 @@
 // Formulas in spectral_norm.h; ⟨dy, y⟩ = ⟨dy, W⟩ / σ, so y is not needed again. Threads share rows,
-// and blocks of columns for Wᵀ·u; sums of rows are added in their order, in double.
-// Bytes: power_iteration 2·n·s, spectral_norm 3·n·s, backward n·s + 3·n·4, and acc.
+// and blocks of columns for Wᵀ·u; sums of rows are added in the order of rows, in double. Bytes:
+// power_iteration 2·n·s, spectral_norm 3·n·s, backward n·s + 3·n·4, and acc.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kColumnsOfBlock = 256;
 
-// The first elements from memory as a vector of T.
+// The first `count` elements from memory, as a vector of T.
 template <typename T, typename S>
 Vec<T> LoadAs(const S* from, int count) {
   if constexpr (std::is_same_v<T, double> && std::is_same_v<S, float>) {
@@ -61,7 +61,7 @@ void MultiplyTransposed(ThreadPool& pool, const SpectralSums& size, const S* wei
   });
 }
 
-// `next_v` may be `v`.
+// One power iteration. `next_v` may be `v`.
 template <typename T, typename S>
 void Iterate(ThreadPool& pool, const SpectralSums& size, const S* weight, const float* v,
              float* next_u, float* next_v) {
@@ -80,7 +80,7 @@ void PowerIteration(const CpuContext& ctx) {
   });
 }
 
-// The sum of term(row) over the rows; threads share the terms, which lie in the workspace.
+// The sum of term(row) over the rows. Threads share the terms, which are stored in the workspace.
 template <typename T, typename Term>
 T SumRows(const CpuContext& ctx, int64_t rows, const Term& term) {
   T* const terms = static_cast<T*>(ctx.workspace);

@@ -1,5 +1,5 @@
-// What kernels of spectral normalization share: the least norm of a vector, and how a GPU divides
-// sums.
+// Constants and sizes that kernels of spectral normalization share: the least norm of a vector, and
+// how a GPU divides sums.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace plimsoll::ops {
 
 inline constexpr double kSpectralEps = 1e-12;
 
-// Rows whose share of Wᵀ·u is summed together.
+// The number of rows whose part of Wᵀ·u is summed together.
 inline constexpr int64_t kSpectralChunk = 128;
 
 struct SpectralSums {
@@ -19,7 +19,8 @@ struct SpectralSums {
         columns(weight.elements() / rows),
         chunks((rows + kSpectralChunk - 1) / kSpectralChunk) {}
 
-  // Numbers in a workspace: sums of all columns in each chunk; a sum of each row, then one of all.
+  // Floats in a workspace: for Wᵀ·u, the sums of all columns in each chunk; for other sums, one of
+  // each row, then their total.
   int64_t of_columns() const { return chunks * columns; }
   int64_t of_rows() const { return rows + 1; }
 

@@ -1,7 +1,7 @@
-// The attribute "unit_offset" of RMS norms and of their backward ops, which is there only where it
-// is true: y = x · rstd · (1 + weight), so that a weight of 0 changes nothing (Gemma). In the
-// backward pass 1 + weight takes the place of the weight, and the weight's own gradient stays as it
-// is. The sum is taken in the compute type.
+// The attribute "unit_offset" of RMS norms and of their backward ops, present only if it is true: y
+// = x · rstd · (1 + weight), so that a weight of 0 changes nothing (Gemma). The backward pass uses
+// 1 + weight instead of the weight; the formula of the weight's gradient stays the same. 1 + weight
+// is computed in the compute type.
 #pragma once
 
 #include <string>

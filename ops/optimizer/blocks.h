@@ -16,7 +16,8 @@
 
 namespace plimsoll::ops {
 
-// Elements of a block: eight arrays of double fit in 16 KiB. A multiple of every vector length.
+// The elements of a block: eight arrays of double fit in 16 KiB. It is a multiple of every vector
+// length.
 inline constexpr int64_t kBlockElements = 256;
 
 // The elements [begin, begin + count) of any array.

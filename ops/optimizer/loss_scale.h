@@ -16,26 +16,26 @@ struct LossScaleOptions {
   bool dynamic = true;  // false: the scale is constant, but overflows still skip the step
   double growth_factor = 2;
   double backoff_factor = 0.5;
-  int64_t growth_interval = 2000;  // good steps in a row before the scale grows
-  double min_scale = 1;            // the floor
+  int64_t growth_interval = 2000;  // consecutive good steps before the scale grows
+  double min_scale = 1;            // the lower limit of the scale
 };
 
 struct LossScaleStep {
-  graph::Value grad_norm;  // f32[], of the unscaled gradients; not finite on an overflow
-  graph::Value inverse;    // f32[], 1 / scale: unscales this step's gradients
+  graph::Value grad_norm;  // f32[], the norm of the unscaled gradients; not finite on an overflow
+  graph::Value inverse;    // f32[], 1 / scale: the factor that unscales this step's gradients
   graph::Value apply;      // i32[], 1: update; 0: skip this step
 };
 
-// Decides about one step, from the norm of all scaled gradients: an infinity or a NaN anywhere
-// makes the norm infinite or NaN, so that overflows are found without another pass over the
-// gradients.
+// Decides about one step, from the norm of all scaled gradients. An infinity or a NaN in any
+// gradient makes the norm infinite or NaN, so that overflows are found without another pass over
+// the gradients.
 //   overflow:   apply = 0;  scale ← max(scale · backoff_factor, min_scale);  tracker ← 0
 //   otherwise:  apply = 1;  tracker ← tracker + 1; when it reaches growth_interval:
 //               scale ← scale · growth_factor unless that is infinite;  tracker ← 0
-// grad_norm and inverse use the scale from before. Without `dynamic`, scale and tracker don't
-// change. With `loss`, apply is also 0 when the loss is not finite or beyond the limit; this
-// doesn't affect the scale. `skipped` counts the steps skipped in all and in a row (0 after a good
-// step).
+// grad_norm and inverse use the scale before this change. Without `dynamic`, scale and tracker
+// don't change. With `loss`, apply is also 0 when the loss is not finite or beyond the limit; this
+// doesn't affect the scale. `skipped` counts the skipped steps: in total, and consecutive ones (0
+// after a good step).
 //
 // norm f32[]. Persistent and updated in place: scale f32[], tracker i32[], skipped i32[2].
 // `grad_norm_metric` f32[]: the persistent tensor for grad_norm; kNoTensor: a new one.

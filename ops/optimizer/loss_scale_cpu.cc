@@ -1,5 +1,5 @@
-// The rule in ops/optimizer/loss_scale.h: a few scalars, on the calling thread. Products are
-// rounded to float32 once, from double, as in GradScaler's own kernel.
+// Computes the rule in ops/optimizer/loss_scale.h: a few scalars, on the calling thread. Products
+// are rounded to float32 once, from double, as in GradScaler's own kernel.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,7 @@ namespace plimsoll::ops {
 namespace {
 
 void LossScaleStep(const CpuContext& ctx) {
-  // Reads all inputs first, as outputs may share their memory.
+  // Reads all inputs first, because outputs may share their memory.
   const float norm = *ctx.in<float>(0);
   float scale = *ctx.in<float>(1);
   int32_t tracker = *ctx.in<int32_t>(2);

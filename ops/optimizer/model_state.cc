@@ -34,7 +34,7 @@ std::vector<TensorType> InferMovingAverage(const OpCall& call) {
   return {state};
 }
 
-// Where value holds several, each has its share.
+// If `value` holds G values, each gets 1/G of the gradient.
 void MovingAverageGradient(graph::GradientContext& ctx) {
   graph::Builder& g = ctx.builder();
   const double momentum = ctx.attributes().GetReal("momentum");

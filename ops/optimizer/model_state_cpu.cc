@@ -1,5 +1,5 @@
-// ops/optimizer/model_state.h, element by element. Threads share chunks of elements. Bytes: every
-// argument once.
+// Computes ops/optimizer/model_state.h element by element. Threads share chunks of elements. Bytes:
+// every argument once.
 #include <algorithm>
 #include <bit>
 
@@ -31,7 +31,7 @@ void AddToState(const CpuContext& ctx) {
   MapElements<2>(ctx, []<typename T>(Vec<T> state, Vec<T> value) { return state + value; });
 }
 
-// Without its sign the bits of a float order as an integer does, NaN above infinity.
+// The bits of a float without its sign have the order of integers, with NaN above infinity.
 int32_t MagnitudeBits(float value) { return std::bit_cast<int32_t>(value) & 0x7fffffff; }
 
 void MaxMagnitude(const CpuContext& ctx) {

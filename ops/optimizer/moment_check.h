@@ -1,4 +1,5 @@
-// What a moment of an update may be (ops/optimizer/optimizer.h), for the definitions of ops.
+// The types that a moment of an update may have (ops/optimizer/optimizer.h), for the definitions of
+// ops.
 #pragma once
 
 #include <cstddef>
@@ -8,9 +9,10 @@
 
 namespace plimsoll::ops {
 
-// Checks that input `moment` is a moment of a parameter of this shape: of type `whole` (f32 or
-// f64), and for f32 also bf16, with input `rng`, or codes with input `scales`. Returns the type of
-// its scales, that of an output without elements where it has none. Throws InternalError otherwise.
+// Checks that input `moment` is a moment of a parameter of this shape: of type `whole` (f32 or f64)
+// or, if that is f32, also bf16 with input `rng`, or codes with input `scales`. Returns the type of
+// the scales; without scales, the type of an output without elements. Throws InternalError
+// otherwise.
 graph::TensorType CheckMoment(const graph::OpCall& call, const graph::TensorType& whole,
                               const Encoding& encoding, size_t moment, size_t scales, size_t rng);
 

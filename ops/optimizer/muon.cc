@@ -22,11 +22,11 @@ using graph::OpRegistration;
 using graph::TensorType;
 using graph::Value;
 
-// Of Newton-Schulz: a, b and c. Jordan's have the steepest slope at zero for which five steps bring
-// singular values near one.
+// The coefficients a, b and c of Newton-Schulz. Jordan's have the steepest slope at zero with which
+// five steps bring singular values near one.
 constexpr double kNewtonSchulz[] = {3.4445, -4.7750, 2.0315};
 
-// Inputs of muon_momentum.
+// The inputs of muon_momentum.
 struct MuonInput {
   enum : size_t { kGradient, kBuffer, kClip, kApply, kScales, kRng };
 };

@@ -1,7 +1,7 @@
-// What Muon adds to the ops of a program. Jordan et al. 2024, "Muon: An optimizer for hidden layers
-// in neural networks"; Liu et al. 2025, "Muon is Scalable for LLM Training". A matrix is updated by
-// its momentum, made nearly orthogonal by Newton-Schulz steps, which are matrix products
-// (ops/linear/matmul.h) and the elementwise ops below.
+// The ops of Muon. Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks";
+// Liu et al. 2025, "Muon is Scalable for LLM Training". A matrix is updated by its momentum, which
+// is made nearly orthogonal by Newton-Schulz steps. These are matrix products (ops/linear/matmul.h)
+// and the elementwise ops below.
 #pragma once
 
 #include <cstdint>
@@ -37,22 +37,23 @@ graph::Value DivideByNorm(graph::Builder& g, graph::Value x, graph::Value norm, 
 graph::Value WeightedSum(graph::Builder& g, graph::Value x, graph::Value y, double alpha,
                          double beta, std::string_view name);
 
-// The rows of all matrices [rows_i, columns], one matrix below the other; one floating dtype.
+// The matrices [rows_i, columns], one below the other; all have one floating dtype.
 graph::Value StackRows(graph::Builder& g, std::vector<graph::Value> matrices,
                        std::string_view name);
 
 struct NewtonSchulzOptions {
   int64_t steps = 5;
-  graph::DType dtype = graph::DType::kFloat32;  // of the products and of the result
-  bool tf32 = false;                            // products of float32
-  double factor = 1;                            // of the result
+  graph::DType dtype = graph::DType::kFloat32;  // the type of the products and of the result
+  bool tf32 = false;                            // for products in float32
+  double factor = 1;                            // multiplies the result
 };
 
 // Emits the nodes that make u [rows, columns] nearly orthogonal: with X = u / max(‖u‖, 1e-7),
-// `steps` (at least 1) times
+// repeats `steps` (at least 1) times
 //   A = X·Xᵀ,   X ← a·X + (b·A + c·A·A)·X        (a, b, c) = (3.4445, −4.7750, 2.0315)
-// Returns factor · X. A matrix with more rows than columns has A = Xᵀ·X on the other side, which
-// gives what its transpose would. As torch.optim.Muon, in another type where it has bfloat16.
+// Returns factor · X. For a matrix with more rows than columns, A = Xᵀ·X multiplies from the other
+// side, with the result of the transposed matrix. Like torch.optim.Muon, but also in types other
+// than bfloat16.
 graph::Value NewtonSchulz(graph::Builder& g, graph::Value u, const NewtonSchulzOptions& options);
 
 }  // namespace plimsoll::ops

@@ -1,7 +1,7 @@
-// Formulas in ops/optimizer/muon.h; one pass over memory, threads sharing blocks or chunks of
-// elements, with 16-bit elements computed as float and rounded once. Bytes: each argument once;
-// muon_momentum with a float32 buffer 4·n·s (reads g and buffer, writes u and buffer), stack_rows
-// 2·n·s.
+// Formulas in ops/optimizer/muon.h. Each op makes one pass over memory; threads share blocks or
+// chunks of elements; 16-bit elements are computed as float and rounded once. Bytes: each argument
+// once; muon_momentum with a float32 buffer 4·n·s (reads g and buffer, writes u and buffer),
+// stack_rows 2·n·s.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -17,7 +17,7 @@ namespace {
 
 enum : size_t { kGradient, kBuffer, kClip, kApply, kScales, kRng };
 
-// A step that is not applied.
+// The momentum of a step that is not applied.
 void SkipMomentum(const CpuContext& ctx) {
   for (const auto& [input, output] : {std::pair(kBuffer, 1), std::pair(kScales, 2)}) {
     if (!ctx.has_input(input) || !ctx.has_output(output)) continue;

@@ -16,7 +16,7 @@ using graph::OpRegistration;
 using graph::TensorType;
 using graph::Value;
 
-// The type of an output whose state is absent: nothing is written.
+// The type of an output whose state is absent: nothing is written to it.
 const TensorType kNothing = {DType::kFloat32, {0}};
 
 std::string Quoted(const OpCall& call, size_t input) {
@@ -59,7 +59,7 @@ TensorType CheckMomentOf(const OpCall& call, const Encoding& encoding, size_t mo
   return CheckMoment(call, {graph::ComputeType(p.dtype), p.shape}, encoding, moment, scales, rng);
 }
 
-// The attribute "lr_factor" is left out where it is 1.
+// A factor of 1 is not stored as the attribute "lr_factor".
 void CheckLrFactor(const OpCall& call) {
   if (!call.attributes.Has("lr_factor")) return;
   Check(call.attributes.GetReal("lr_factor") >= 0, call, "lr_factor must not be negative");
@@ -116,8 +116,8 @@ std::vector<TensorType> InferSgd(const OpCall& call) {
   return {call.input(0), has_momentum ? call.input(2) : kNothing, master, scales};
 }
 
-// Every argument is moved once in its stored form, but a weight with a float32 master is only
-// written.
+// Every argument is moved once in its stored form. Exception: a weight with a float32 master is
+// only written.
 double UpdateBytes(const OpCall& call, size_t master) {
   const bool unread = call.has_input(master) && call.input(master).dtype == DType::kFloat32;
   return ArgumentBytes(call) - (unread ? static_cast<double>(call.input(0).bytes()) : 0);
@@ -129,7 +129,7 @@ Cost AdamWCost(const OpCall& call) {
 }
 
 Cost SgdCost(const OpCall& call) {
-  double flops = 5;  // clip, decay, step
+  double flops = 5;  // for clipping, decay and step
   if (call.has_input(2)) flops += call.attributes.GetBool("nesterov") ? 4 : 2;
   return {flops * static_cast<double>(call.input(0).shape.elements()), UpdateBytes(call, 6)};
 }
@@ -187,8 +187,8 @@ const OpRegistration kSgd({
     .shares_launches = true,
 });
 
-// Emits a node that writes `updated`, all of them persistent, in place. The node draws random
-// numbers only if `random`; trailing absent inputs are left out.
+// Emits a node that writes `updated`, persistent tensors, in place. It has the input `rng` only if
+// it is to draw random numbers. Absent inputs at the end are left out.
 void EmitUpdate(graph::Builder& g, std::string_view op, std::vector<Value> inputs,
                 graph::Attributes attributes, std::vector<Value> updated, Value rng = kNoTensor,
                 bool random = false) {

@@ -1,8 +1,8 @@
-// Formulas in ops/optimizer/optimizer.h, storage in ops/optimizer/optimizer_state.h; one pass over
-// memory, threads sharing blocks of elements. adamw is three Eigen expressions on a block; sgd,
-// whose terms depend on which arguments are present, uses vectors. Bytes: each argument once in its
-// stored form; with float32 weights and moments adamw 7·n·s (reads p, g, m, v; writes p, m, v), sgd
-// 3·n·s, with momentum 5·n·s.
+// Formulas in ops/optimizer/optimizer.h, storage in ops/optimizer/optimizer_state.h. One pass over
+// memory; threads share blocks of elements. adamw consists of three Eigen expressions on a block.
+// The terms of sgd depend on which arguments are present, so it uses vectors. Bytes: each argument
+// once in its stored form; with float32 weights and moments adamw 7·n·s (reads p, g, m, v; writes
+// p, m, v), sgd 3·n·s, with momentum 5·n·s.
 #include <cmath>
 #include <cstring>
 
@@ -14,14 +14,14 @@
 namespace plimsoll::ops {
 namespace {
 
-// Scratch in the first-level cache for a block of each tensor that can't be computed with in place.
+// Scratch in the first-level cache: a block of each tensor that cannot be computed with in place.
 template <typename T>
 struct Scratch {
   alignas(64) T p[kStateBlock], g[kStateBlock], m[kStateBlock], v[kStateBlock];
   alignas(64) uint32_t moment_words[kStateBlock], weight_words[kStateBlock];
 };
 
-// Whether the step is not applied, and so leaves everything unchanged.
+// Whether the step is skipped, and so leaves everything unchanged.
 bool IsSkipped(const CpuContext& ctx, size_t apply) {
   return ctx.has_input(apply) && *ctx.in<int32_t>(apply) == 0;
 }
@@ -119,7 +119,7 @@ void SgdAs(const CpuContext& ctx) {
     ForVectors<T>(0, block.count, [&](int64_t i, auto count) {
       const Vec<T> old_p = Load<T>(p + i, count);
       const Vec<T> decayed = Load<T>(g + i, count) * clip + old_p * decay;
-      Vec<T> moved = decayed;  // the buffer; absent, it counts as zero
+      Vec<T> moved = decayed;  // the buffer; an absent buffer counts as zero
       if (m != nullptr) {
         moved += Load<T>(m + i, count) * momentum;
         Store<T>(m_out + i, moved, count);

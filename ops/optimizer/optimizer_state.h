@@ -1,10 +1,10 @@
-// How optimizer kernels access weights and moments in any storage form: a block of kStateBlock
+// How optimizer kernels access weights and moments in any storage form. A block of kStateBlock
 // elements is read into the first-level cache as T (float; double only for float64 tensors),
-// computed with, and written back.
+// updated, and written back.
 //
 //   const T* old = moment.Read(block, scratch);       // the stored elements or, converted, scratch
 //   T* updated = moment.Target(block, scratch);       // where to compute them: same choice
-//   moment.Write(block, updated, random);             // nothing to do when that was their memory
+//   moment.Write(block, updated, random);             // does nothing if that was their memory
 //
 // Tensors stored as T are never copied.
 #pragma once
@@ -21,24 +21,25 @@ namespace plimsoll::ops {
 
 static_assert(kBlockElements == kStateBlock);
 
-// Random bits for stochastic rounding: element i of the parameter has words i (the moments, 16 bits
-// each) and 2^62 + i (the weight) of the Philox stream of the node's key and rng. A node that
-// updates a part of it has elements from FirstElement on.
+// Random bits for stochastic rounding, from the Philox stream of the node's key and rng. Element i
+// of the parameter has the words i (for the moments, 16 bits each) and 2^62 + i (for the weight). A
+// node that updates only a part of the parameter has its elements from FirstElement on.
 class RoundingBits {
  public:
   struct Half {
-    const uint32_t* words = nullptr;  // of a block
+    const uint32_t* words = nullptr;  // the words of a block
     int shift = 0;                    // 0 or 16
   };
   enum class For { kFirstMoment, kSecondMoment, kWeight };
 
-  // Without an input rng nothing may be drawn.
+  // Without an input rng, Draw must not be called.
   RoundingBits(const CpuContext& ctx, size_t rng) {
     if (ctx.has_input(rng)) stream_.emplace(ctx.in<int32_t>(rng), ctx.attributes.GetInt("key"));
     first_ = FirstElement(ctx.attributes);
   }
 
-  // `words` has kStateBlock elements. The two moments share words: draw for one, use for both.
+  // `words` has kStateBlock elements. The two moments share words: draw for one moment, and use
+  // them for both.
   void Draw(For what, Block block, uint32_t* words) const {
     const uint64_t first = static_cast<uint64_t>(first_ + block.begin);
     stream_->Words(what == For::kWeight ? (uint64_t{1} << 62) + first : first, block.count, words);
@@ -59,7 +60,7 @@ inline void RoundStochastically(const float* from, int64_t count, RoundingBits::
   }
 }
 
-// A gradient: T or bf16.
+// A gradient, stored as T or bf16.
 template <typename T>
 class StoredGradient {
  public:
@@ -78,11 +79,11 @@ class StoredGradient {
   const void* in_;
 };
 
-// A moment: T, bf16 rounded stochastically, or codes with a scale for each block.
+// A moment, stored as T, as bf16 rounded stochastically, or as codes with a scale for each block.
 template <typename T>
 class Moment {
  public:
-  // `encoding` is used for codes only. If the input is absent, so is the moment.
+  // `encoding` is used only for codes. If the input is absent, the moment is absent.
   Moment(const CpuContext& ctx, size_t in, size_t scale_in, size_t out, size_t scale_out,
          const Encoding& encoding)
       : present_(ctx.has_input(in)),
@@ -145,8 +146,9 @@ class Moment {
   const Encoding& encoding_;
 };
 
-// A trained weight: T; bf16 with the i16 remainder that extends it to float32; 16 bits with a
-// float32 master, and only the master is read; or bf16 alone, rounded stochastically.
+// A trained weight, stored as T; as bf16 with the i16 remainder that extends it to float32; in 16
+// bits with a float32 master, of which only the master is read; or as bf16 alone, rounded
+// stochastically.
 template <typename T>
 class Weight {
  public:

@@ -1,4 +1,4 @@
-// Whether a step's update is applied, decided on the device: a gradient or a loss that is not
+// Decides on the device whether a step's update is applied. A gradient or a loss that is not
 // finite, or a loss beyond a limit, must not affect the parameters, and the host doesn't wait to
 // check it.
 #pragma once
@@ -7,17 +7,19 @@
 
 namespace plimsoll::ops {
 
-// The loss and its limit, on which an update may depend besides the gradients. Either both or none.
+// The loss and its limit, on which an update may depend in addition to the gradients. Both are set,
+// or neither.
 struct LossLimit {
   graph::Value loss = graph::kNoTensor;   // f32[], the loss of the complete step
   graph::Value limit = graph::kNoTensor;  // f32[], +inf for no limit
 };
 
 // Returns apply i32[]: 1 when norm and loss are finite and loss ≤ limit, otherwise 0: skip the
-// step. `skipped` counts the steps skipped in all and in a row (0 after an applied step).
+// step. `skipped` counts the skipped steps: in total, and consecutive ones (0 after an applied
+// step).
 //
-// norm f32[]: over all gradients, so that an infinity or a NaN in any of them shows. Persistent and
-// updated in place: skipped i32[2].
+// norm f32[]: over all gradients, so that an infinity or a NaN in any of them is detected.
+// Persistent and updated in place: skipped i32[2].
 //
 // With a scaled loss, loss_scale_step decides instead (ops/optimizer/loss_scale.h).
 graph::Value EmitUpdateGate(graph::Builder& g, graph::Value norm, const LossLimit& loss,

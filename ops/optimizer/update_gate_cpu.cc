@@ -1,4 +1,4 @@
-// The rule in ops/optimizer/update_gate.h: a few scalars, on the calling thread.
+// Computes the rule in ops/optimizer/update_gate.h: a few scalars, on the calling thread.
 #include <cmath>
 
 #include "ops/kernel.h"
@@ -7,7 +7,7 @@ namespace plimsoll::ops {
 namespace {
 
 void UpdateGate(const CpuContext& ctx) {
-  // Reads all inputs first, as outputs may share their memory.
+  // Reads all inputs first, because outputs may share their memory.
   const float norm = *ctx.in<float>(0), loss = *ctx.in<float>(1), limit = *ctx.in<float>(2);
   const int32_t skipped = ctx.in<int32_t>(3)[0], in_a_row = ctx.in<int32_t>(3)[1];
 

@@ -19,7 +19,8 @@ using graph::OpRegistration;
 using graph::TensorType;
 using graph::Value;
 
-// Checks a weight, what extends it, and its average. Returns the master's type.
+// Checks a weight, its remainder or master, and its average. Returns the type of the remainder or
+// master.
 TensorType CheckAveraged(const OpCall& call, size_t weight, size_t master, size_t average) {
   const TensorType& p = call.input(weight);
   Check(graph::IsFloat(p.dtype), call, "p must be floating");

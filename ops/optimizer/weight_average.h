@@ -10,23 +10,23 @@ namespace plimsoll::ops {
 
 struct WeightAverageOptions {
   double decay = 0.999;
-  // With count n the decay is min(decay, (1 + n) / (10 + n)), as tf.train.ExponentialMovingAverage
-  // has it.
+  // The decay with count n is min(decay, (1 + n) / (10 + n)), as in
+  // tf.train.ExponentialMovingAverage.
   bool warmup = false;
 };
 
 // average ← value, if count is 1; otherwise average ← average + (1 − decay)(value − average). The
-// value is the weight with its remainder or master (ops/optimizer/optimizer.h): f32, or f64 where p
-// is, as `average` is. count i32[] ≥ 1 is the number of updates, including the update just before.
-// If apply (i32[] or kNoTensor) is 0, `average` stays as it is. `average` is persistent and of p's
-// shape.
+// value is the weight with its remainder or master (ops/optimizer/optimizer.h). It and `average`
+// are f64 if p is f64, else f32. count i32[] ≥ 1 is the number of updates, including the update
+// just before. If apply (i32[] or kNoTensor) is 0, `average` is unchanged. `average` is persistent
+// and has p's shape.
 void WeightAverage(graph::Builder& g, graph::Value average, StoredWeight weight, graph::Value count,
                    graph::Value apply, const WeightAverageOptions& options);
 
-// Exchanges a weight and its average in place: what reads p then reads the average, rounded to p's
-// type, until a second exchange restores both to the bit (but for the payload of NaNs). All are
-// persistent. In between, the average's memory holds the weight; where a bf16 p has neither
-// remainder nor master, it has the 32 bits (p.bits << 16) + the lower half of the average.
+// Exchanges a weight and its average in place. Nodes that read p then read the average, rounded to
+// p's type. A second exchange restores both to the bit (except the payload of NaNs). All are
+// persistent. Between the exchanges, the average's memory holds the weight. If a bf16 p has neither
+// remainder nor master, that memory has the 32 bits (p.bits << 16) + the lower half of the average.
 void ExchangeAverage(graph::Builder& g, StoredWeight weight, graph::Value average);
 
 }  // namespace plimsoll::ops

@@ -1,6 +1,6 @@
-// ops/optimizer/weight_average.h; one pass over memory, threads sharing blocks of elements. Bytes:
-// each argument once in its stored form; with float32 weights weight_average 3·n·s (reads average
-// and p; writes average), exchange_average 4·n·s.
+// Computes ops/optimizer/weight_average.h in one pass over memory; threads share blocks of
+// elements. Bytes: each argument once in its stored form; with float32 weights weight_average 3·n·s
+// (reads average and p; writes average), exchange_average 4·n·s.
 #include <algorithm>
 #include <cstring>
 
@@ -11,7 +11,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// 1 − decay.
+// Returns 1 − decay.
 double ShareOf(const CpuContext& ctx, double count) {
   const double decay = ctx.attributes.GetReal("decay");
   if (!ctx.attributes.GetBool("warmup")) return 1 - decay;
@@ -22,7 +22,7 @@ template <typename T>
 void WeightAverageAs(const CpuContext& ctx) {
   const int32_t count = *ctx.in<int32_t>(2);
   const T share = static_cast<T>(ShareOf(ctx, count));
-  // Nothing is written to the weight, so that its "outputs" are not asked for.
+  // The weight is not written, so the indices of its outputs are not used.
   const Weight<T> weight(ctx, 1, 3, 0, 0);
   const T* const average = ctx.in<T>(0);
   T* const out = ctx.out<T>(0);
@@ -64,7 +64,8 @@ void ExchangeAverageAs(const CpuContext& ctx) {
   });
 }
 
-// A bf16 weight alone changes places with the upper half of its average.
+// If a bf16 weight has neither remainder nor master, exchanges it with the upper half of its
+// average.
 void ExchangeUpperHalves(const CpuContext& ctx) {
   const BFloat16* const p = ctx.in<BFloat16>(0);
   const float* const average = ctx.in<float>(1);

@@ -1,8 +1,7 @@
-// y[b,i,j,c] = Σ of x[b,h,w,c] over the window (i,j) / n(i,j),
-// dx[b,h,w,c] = Σ of dy[b,i,j,c] / n(i,j) over the windows (i,j) that contain (h,w),
-// n(i,j) = the window's elements, with or without those in the padding.
-// Threads share the pixels of the result; vectors lie along the channels. Sums go row by row.
-// Bytes: the input once, the output.
+// y[b,i,j,c] = Σ of x[b,h,w,c] over the window (i,j) / n(i,j), dx[b,h,w,c] = Σ of dy[b,i,j,c] /
+// n(i,j) over the windows (i,j) that contain (h,w). n(i,j) is the number of elements of the window,
+// with or without padding. Threads share the pixels of the result; a vector has neighbouring
+// channels. Sums go row by row. Bytes: the input once, the output.
 #include "ops/kernel.h"
 #include "ops/pooling/pool_pixels.h"
 #include "ops/pooling/pool_window.h"

@@ -1,7 +1,7 @@
-// y[b,c] = Σ of x[b,h,w,c] over all pixels / (H·W),   dx[b,h,w,c] = dy[b,c] / (H·W).
-// Forward: threads share tiles of kSumColumns channels of an image, whose pixels are summed in
-// blocks as in ops/reductions/cpu_column_sums.h. Backward: threads share the pixels.
-// Bytes: the input once, the output.
+// y[b,c] = Σ of x[b,h,w,c] over all pixels / (H·W),   dx[b,h,w,c] = dy[b,c] / (H·W). Forward:
+// threads share tiles of kSumColumns channels of an image, and sum the pixels of a tile in blocks
+// as in ops/reductions/cpu_column_sums.h. Backward: threads share the pixels. Bytes: the input
+// once, the output.
 #include <algorithm>
 
 #include "ops/kernel.h"

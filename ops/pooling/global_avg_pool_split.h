@@ -1,5 +1,5 @@
-// How the means of images are divided on a GPU, and their scratch memory: one sum, in float32, of
-// each chunk of each channel. It depends on the shape alone, and so do the bits.
+// How the means of images are divided on a GPU, and their scratch memory: one sum, in float32, for
+// each chunk of each channel. The division depends only on the shape, and so do the bits.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 namespace plimsoll::ops {
 
-// Parts into which the pixels of an image are cut. One, unless the images have too few channels to
-// fill a large GPU (two blocks of threads on each of 132 multiprocessors); then parts have at least
-// 256 pixels, so that adding them takes little time.
+// The number of parts into which the pixels of an image are cut. It is one, unless the images have
+// too few channels to fill a large GPU (two blocks of threads on each of 132 multiprocessors). In
+// that case parts have at least 256 pixels, so that adding them takes little time.
 inline int64_t GlobalAvgPoolParts(const graph::Shape& x) {
-  // A block has at most 32 packs of 16 bytes of a pixel: 128 elements of 4 bytes.
+  // A block of threads has at most 32 packs of 16 bytes of a pixel: 128 elements of 4 bytes.
   constexpr int64_t kColumnsOfBlock = 128, kBlocks = 264, kLeast = 256;
   const int64_t blocks = x.dim(0) * ((x.dim(3) + kColumnsOfBlock - 1) / kColumnsOfBlock);
   const int64_t pixels = x.dim(1) * x.dim(2);

@@ -40,8 +40,8 @@ void MaxPool2dGradient(GradientContext& ctx) {
                              WithImageSize(ctx.attributes(), g.shape(ctx.input(0)))));
 }
 
-// Not cheap to recompute: x is larger than the results by the product of the strides, so reading it
-// again costs more than keeping them.
+// The op is not cheap to recompute: x is larger than the results by the product of the strides, so
+// reading it again costs more than keeping the results.
 const OpRegistration kMaxPool2d({
     .name = "max_pool2d",
     .inputs = {{"x"}},

@@ -1,8 +1,7 @@
 // y[b,i,j,c] = max of x[b,h,w,c] over the window (i,j),   index its position in the window,
-// dx[b,h,w,c] = Σ of dy[b,i,j,c] over the windows (i,j) that chose (h,w).
-// Threads share the pixels of the result; vectors lie along the channels. dx is gathered: each
-// element adds its windows row by row. Bytes: forward x once, y and index; backward dy and index
-// once, dx.
+// dx[b,h,w,c] = Σ of dy[b,i,j,c] over the windows (i,j) that chose (h,w). Threads share the pixels
+// of the result; a vector has neighbouring channels. dx is gathered: each element adds its windows
+// row by row. Bytes: forward x once, y and index; backward dy and index once, dx.
 #include <limits>
 
 #include "ops/kernel.h"
@@ -13,7 +12,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// Positions in a window, up to 254, are exact in every type.
+// Loads positions in a window. They are at most 254, and so exact in every type.
 template <typename T>
 Vec<T> LoadPositions(const uint8_t* from, int count) {
   T lanes[kLanes<T>] = {};
@@ -39,7 +38,7 @@ void Forward(const CpuContext& ctx) {
     const PoolRange columns = p.columns.Elements(pixel.column);
     const int32_t top = p.rows.Start(pixel.row), left = p.columns.Start(pixel.column);
     ForVectors<T>(0, p.channels, [&](int64_t c, auto count) {
-      // The first element wins where all are −∞.
+      // If all elements are −∞, the first one wins.
       Vec<T> best = Splat<T>(-std::numeric_limits<T>::infinity());
       Vec<T> chosen = Splat<T>((rows.begin - top) * p.columns.kernel + columns.begin - left);
       for (int32_t h = rows.begin; h < rows.end; ++h) {

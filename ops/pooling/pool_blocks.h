@@ -1,6 +1,6 @@
-// Images in blocks of stride × stride pixels, for the gradient of windows of one known size: the
-// pixels of a block lie in the same few windows, so a thread that makes a block reads each of these
-// once.
+// Images in blocks of stride × stride pixels, for the gradient of windows whose size is known at
+// compile time. The pixels of a block are in the same few windows, so a thread that computes a
+// block reads each window once.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace plimsoll::ops {
 
-// Blocks along one dimension: block b has the elements b·kStride, …, (b + 1)·kStride − 1.
+// The blocks along one dimension: block b has the elements b·kStride, …, (b + 1)·kStride − 1.
 template <int32_t kKernelSize, int32_t kStrideSize, int32_t kPad>
 struct PoolBlocks {
   static constexpr int32_t kKernel = kKernelSize, kStride = kStrideSize;
@@ -17,7 +17,7 @@ struct PoolBlocks {
   static constexpr bool Fit(const PoolAxis& axis) {
     return axis.kernel == kKernel && axis.stride == kStride && axis.pad == kPad;
   }
-  // The last block may reach beyond the image.
+  // The number of blocks. The last block may reach beyond the image.
   static constexpr int32_t Count(const PoolAxis& axis) {
     return (axis.size + kStride - 1) / kStride;
   }
@@ -26,8 +26,9 @@ struct PoolBlocks {
   static constexpr int32_t kFirst = (kPad - kKernel + kKernel * kStride) / kStride - kKernel + 1;
   static constexpr int32_t kWindows = (kStride - 1 + kPad) / kStride - kFirst + 1;
 
-  // The position of a block's element in a window, both counted from the block's first: below 0 or
-  // from kKernel on where the window does not contain it.
+  // The position of a block's element in a window; `window` is counted from the block's first
+  // window. The result is below 0, or kernel size or more, if the window does not contain the
+  // element.
   static constexpr int32_t Position(int32_t window, int32_t element) {
     return element + kPad - (window + kFirst) * kStride;
   }

@@ -17,10 +17,10 @@ struct PoolPixel {
 
 struct PixelLoop {
   int64_t images, rows, columns;
-  int64_t work;  // elements that are read for a pixel
+  int64_t work;  // number of elements that are read for a pixel
 };
 
-// Calls body(pixel) for every pixel, by all threads.
+// Calls body(pixel) for every pixel, on all threads.
 template <typename Body>
 void ForPixels(ThreadPool& pool, const PixelLoop& loop, const Body& body) {
   const int64_t grain = std::max<int64_t>(1, kElementwiseGrain / std::max<int64_t>(1, loop.work));

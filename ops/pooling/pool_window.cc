@@ -15,7 +15,7 @@ using graph::TensorType;
 
 namespace {
 
-// Sums and differences of two such numbers fit in 32 bits.
+// Limits: sums and differences of two such numbers fit in 32 bits.
 constexpr int64_t kMostPoolSize = int64_t{1} << 30;
 constexpr int64_t kMostImageElements = (int64_t{1} << 31) - 1;
 
@@ -32,7 +32,7 @@ void CheckAxis(const OpCall& call, int64_t size, int64_t kernel, int64_t stride,
   Check(kernel <= size + 2 * pad, call, "the window must not be larger than the padded image");
 }
 
-// The axis is checked before.
+// Narrows the sizes of an axis, which have been checked before.
 PoolAxis MakeAxis(int64_t size, int64_t kernel, int64_t stride, int64_t pad) {
   const auto narrow = [](int64_t value) { return static_cast<int32_t>(value); };
   return {.size = narrow(size),
@@ -42,7 +42,7 @@ PoolAxis MakeAxis(int64_t size, int64_t kernel, int64_t stride, int64_t pad) {
           .pad = narrow(pad)};
 }
 
-// The type of what is pooled from images of this type, floating and of rank 4.
+// The type of the pooled images for images of this type, which must be floating and of rank 4.
 TensorType PooledOf(const OpCall& call, const TensorType& images) {
   const Pool2d window = WindowOf(call.attributes);
   const Shape& shape = images.shape;
@@ -50,7 +50,7 @@ TensorType PooledOf(const OpCall& call, const TensorType& images) {
   CheckAxis(call, shape.dim(1), window.kernel_h, window.stride_h, window.pad_h);
   CheckAxis(call, shape.dim(2), window.kernel_w, window.stride_w, window.pad_w);
   const PoolGeometry geometry = GeometryOf(call.attributes, shape);
-  // Padding can make it one row and one column larger than the image.
+  // Padding can make the result one row and one column larger than the image.
   CheckImage(call, geometry.rows.pooled, geometry.columns.pooled, shape.dim(3));
   return {images.dtype,
           {shape.dim(0), geometry.rows.pooled, geometry.columns.pooled, shape.dim(3)}};

@@ -9,8 +9,8 @@
 namespace plimsoll::ops {
 
 struct AvgPool2dOptions {
-  // Padding counts as zeros: every sum is divided by kernel_h · kernel_w. False: each is divided by
-  // the number of the image's elements in its window.
+  // Whether padding counts as zeros: every sum is divided by kernel_h · kernel_w. If not, a sum is
+  // divided by the number of the image's elements in its window.
   bool count_include_pad = true;
 };
 
@@ -22,10 +22,10 @@ graph::Value AvgPool2d(graph::Builder& g, graph::Value x, const Pool2d& window,
                        const AvgPool2dOptions& options = {}, std::string_view name = "");
 
 // Images x [B,H,W,C] of any floating type → y [B,OH,OW,C] of the same, OH = ⌊(H + 2·pad_h −
-// kernel_h) / stride_h⌋ + 1: the largest element of each window in each channel. Padding never
-// wins, NaN always does. Of equal elements the first wins and receives the gradient.
+// kernel_h) / stride_h⌋ + 1: the largest element of each window in each channel. Padding is never
+// the largest, NaN always is. Among equal elements, the first is chosen and receives the gradient.
 //
-// The window has at most 255 elements: the op also returns which of them won, as u8, for its
+// The window has at most 255 elements: the op also returns which of them was chosen, as u8, for its
 // gradient, which does not read x. Throws InternalError for shapes and windows that do not fit
 // (InferPooled, ops/pooling/pool_window.h).
 graph::Value MaxPool2d(graph::Builder& g, graph::Value x, const Pool2d& window,

@@ -1,6 +1,6 @@
-// Column sums on the CPU: the gradient of a bias. A task takes kSumColumns columns of all rows,
-// sums blocks of kSumRows rows in the compute type and the blocks in double. Bytes: every argument
-// once.
+// Column sums on the CPU: the gradient of a bias. A task takes kSumColumns columns of all rows. It
+// sums blocks of kSumRows rows in the compute type, and adds the blocks in double. Bytes: every
+// argument once.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,12 @@
 
 namespace plimsoll::ops {
 
-// 1 KiB of a row of floats: long enough for the prefetcher, and the sums stay in L1.
+// 1 KiB of a row of floats: long enough for the prefetcher, and short enough for the sums to stay
+// in L1.
 inline constexpr int64_t kSumColumns = 256;
 inline constexpr int64_t kSumRows = 64;
 
-// sums = the column sums of `rows` rows of dy, in groups of four rows.
+// sums = the column sums of `rows` rows of dy; rows are added in groups of four.
 template <typename S>
 void AddRows(const S* dy, int64_t rows, int64_t stride, int64_t columns, Compute<S>* sums) {
   using T = Compute<S>;
@@ -37,8 +38,8 @@ void AddRows(const S* dy, int64_t rows, int64_t stride, int64_t columns, Compute
   }
 }
 
-// out[j] = Σ over the rows of dy[row, j] (+ acc[j]), dy being [rows, n] with rows `stride` apart;
-// acc may be out.
+// out[j] = Σ over the rows of dy[row, j] (+ acc[j]). dy is [rows, n], with rows `stride` apart; acc
+// may be out.
 template <typename S>
 void ColumnSums(const S* dy, int64_t rows, int64_t n, int64_t stride, const Compute<S>* acc,
                 Compute<S>* out, ThreadPool& pool) {

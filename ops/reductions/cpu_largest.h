@@ -1,5 +1,5 @@
-// The largest magnitude of a tensor, as the bits of a float32: their integer maximum, which keeps
-// infinity and NaN (ops/linear/code_scale.h).
+// The largest magnitude of a tensor, as the bits of a float32. It is the integer maximum of the
+// elements' bits, which keeps infinity and NaN (ops/linear/code_scale.h).
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ inline float AsFloat(double x) { return static_cast<float>(x); }
 inline float AsFloat(BFloat16 x) { return ToFloat(x); }
 inline float AsFloat(Float16 x) { return ToFloat(x); }
 
-// Of some elements, on the calling thread.
+// The largest magnitude of n elements, found on the calling thread.
 template <typename S>
 uint32_t LargestOf(const S* x, int64_t n) {
   uint32_t largest = 0;
@@ -40,8 +40,8 @@ uint32_t LargestMagnitude(ThreadPool& pool, const S* x, int64_t n) {
   return largest;
 }
 
-// Writes those of the op's outputs, which are complete, to its outputs for them (finds_largest)
-// that are wanted.
+// Finds the largest magnitudes of the op's outputs, which must be complete, and writes those that
+// are requested to the outputs for them (finds_largest).
 inline void StoreLargest(const CpuContext& ctx) {
   const std::vector<int>& found = ctx.op.finds_largest;
   for (size_t i = 0; i < found.size(); ++i) {

@@ -1,5 +1,5 @@
-// Workspace of column sums on the GPU (ops/cuda/column_sums.h): partial sums of chunks of rows,
-// which depend on the shape alone.
+// The workspace of column sums on the GPU (ops/cuda/column_sums.h): partial sums of chunks of rows.
+// The chunks depend only on the shape.
 #pragma once
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 
 namespace plimsoll::ops {
 
-// Rows of a chunk. A thread block sums 128 columns of one chunk. There are as many blocks as run at
-// once on a large GPU (two on each of 132 multiprocessors), since a few more would need a second
-// wave and double the time.
+// The number of rows of a chunk. A thread block sums 128 columns of one chunk. The number of blocks
+// is what runs at once on a large GPU (two on each of 132 multiprocessors), because a few more
+// would need a second wave and double the time.
 inline int64_t ColumnSumsChunk(int64_t rows, int64_t columns) {
   constexpr int64_t kColumnsOfBlock = 128, kBlocks = 264, kStep = 32, kLeast = 256;
   const int64_t across = (columns + kColumnsOfBlock - 1) / kColumnsOfBlock;

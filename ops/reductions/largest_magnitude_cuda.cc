@@ -1,4 +1,4 @@
-// largest_magnitude on a GPU (cuda/find_largest.h)
+// Runs largest_magnitude on a GPU (cuda/find_largest.h).
 #include "ops/cuda/find_largest.h"
 #include "ops/cuda_kernel.h"
 

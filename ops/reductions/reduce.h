@@ -1,6 +1,7 @@
-// Sums over whole tensors. Each fixed chunk of elements is summed in double, the chunks of a tensor
-// are added in their order, and then the tensors in theirs: the result doesn't depend on the number
-// of threads, and the norm of several tensors has the bits of RootOfSums over their SquareSums.
+// Sums over complete tensors. Each fixed chunk of elements is summed in double; then the chunks of
+// a tensor are added in their order, and then the tensors in theirs. The result doesn't depend on
+// the number of threads, and the norm of several tensors has the bits of RootOfSums over their
+// SquareSums.
 #pragma once
 
 #include <string_view>
@@ -24,7 +25,7 @@ graph::Value SquareSum(graph::Builder& g, graph::Value x, std::string_view name 
 graph::Value RootOfSums(graph::Builder& g, const std::vector<graph::Value>& sums,
                         std::string_view name = "");
 
-// min(1, max_norm / (norm + 1e-6)), as torch.nn.utils.clip_grad_norm_: f32[] → f32[].
+// min(1, max_norm / (norm + 1e-6)), like torch.nn.utils.clip_grad_norm_: f32[] → f32[].
 graph::Value ClipFactor(graph::Builder& g, graph::Value norm, double max_norm,
                         std::string_view name = "");
 

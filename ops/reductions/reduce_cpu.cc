@@ -1,5 +1,6 @@
-// Threads share chunks of elements; the sum of a chunk, in double, goes to the workspace, and the
-// calling thread adds the chunks of each tensor in their order, and then the tensors. Bytes: n·s.
+// Threads share chunks of elements, and store the sum of each chunk, in double, in the workspace.
+// Then the calling thread adds the chunks of each tensor in their order, and then the tensors.
+// Bytes: n·s.
 #include <algorithm>
 #include <cmath>
 
@@ -13,7 +14,7 @@ constexpr int64_t kChunk = 4 * kElementwiseGrain;
 
 int64_t Chunks(int64_t elements) { return (elements + kChunk - 1) / kChunk; }
 
-// Four elements as doubles; the first `count` from memory, the others zero.
+// Four elements as doubles: the first `count` from memory, the others zero.
 inline Vec<double> LoadDoubles(const double* from, int count = 4) {
   return Load<double>(from, count);
 }
@@ -116,7 +117,7 @@ void RootOfSums(const CpuContext& ctx) {
 void ClipFactor(const CpuContext& ctx) {
   const float max_norm = static_cast<float>(ctx.attributes.GetReal("max_norm"));
   const float factor = max_norm / (*ctx.in<float>(0) + 1e-6f);
-  // A NaN norm makes the factor NaN, so that the step that follows shows it.
+  // A NaN norm makes the factor NaN, so that it is detected in the step.
   *ctx.out<float>(0) = factor > 1 ? 1 : factor;
 }
 

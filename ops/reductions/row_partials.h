@@ -1,6 +1,6 @@
 // Column sums over many rows (the gradients of per-column weights) that are deterministic and
-// parallel: each chunk of rows has its own partial sums in the workspace, and these are added in
-// the order of the chunks. The chunks depend on the shape alone. The sums have the type in which
+// parallel. Each chunk of rows has its own partial sums in the workspace, and these are added in
+// the order of the chunks. The chunks depend only on the shape. The sums have the type in which
 // kernels compute: float for 16-bit rows.
 #pragma once
 
@@ -13,13 +13,13 @@
 
 namespace plimsoll::ops {
 
-// Rows that a thread takes at a time in a loop over rows of `width` elements.
+// The number of rows that a thread takes at a time in a loop over rows of `width` elements.
 inline int64_t RowGrain(int64_t width) {
   return std::max<int64_t>(1, kElementwiseGrain / std::max<int64_t>(1, width));
 }
 
-// At most 64 chunks, which bounds the workspace, of at least 16 rows, which makes the partial sums
-// cheap compared with the rows.
+// The number of rows in a chunk: at least 16, so that the partial sums are cheap compared with the
+// rows. At most 64 chunks exist, which bounds the workspace.
 inline int64_t RowsPerChunk(int64_t rows) { return std::max<int64_t>(16, (rows + 63) / 64); }
 
 inline int64_t RowPartialsBytes(const graph::TensorType& x, int sums) {
@@ -32,7 +32,7 @@ inline int64_t RowPartialsBytes(const graph::TensorType& x, int sums) {
 template <typename T>
 class RowPartials {
  public:
-  // Keeps `sums` arrays of `width` partial sums for each chunk of the rows in ctx.workspace, which
+  // Stores `sums` arrays of `width` partial sums for each chunk of the rows in ctx.workspace, which
   // has RowPartialsBytes.
   RowPartials(const CpuContext& ctx, int64_t rows, int64_t width, int sums)
       : partials_(static_cast<T*>(ctx.workspace)),
@@ -55,7 +55,7 @@ class RowPartials {
     });
   }
 
-  // out = (acc +) the total of sum number `index`.
+  // out = the total of sum number `index` (+ acc).
   void Combine(ThreadPool& pool, int index, const T* acc, T* out) const {
     const int64_t chunks = (rows_ + chunk_ - 1) / chunk_;
     constexpr int64_t kColumns = 256;

@@ -1,5 +1,5 @@
-// How sums over whole tensors are divided on a GPU, and their scratch memory: in f64, a partial sum
-// of each chunk of each tensor, and a sum of each tensor.
+// How sums over complete tensors are divided on a GPU, and their scratch memory: in f64, a partial
+// sum of each chunk of each tensor, and a sum of each tensor.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace plimsoll::ops {
 
 inline constexpr int64_t kSumChunk =
-    32768;  // elements, each chunk the work of one block of threads
+    32768;  // elements of a chunk; one block of threads sums a chunk
 
 inline int64_t SumChunks(int64_t elements) { return (elements + kSumChunk - 1) / kSumChunk; }
 

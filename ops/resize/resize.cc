@@ -23,7 +23,7 @@ using graph::Shape;
 using graph::TensorType;
 using graph::Value;
 
-// The attributes "d", "h" and "w" are the size of the result: of y, or of dx. Images have no "d".
+// Sets the attributes "d", "h" and "w" to the size of the result, y or dx. Images have no "d".
 void SetSize(Attributes& attributes, std::span<const int64_t> size) {
   constexpr std::array kNames = {"d", "h", "w"};
   if (size.size() > kNames.size()) throw InternalError("resize: a size has 2 or 3 dimensions");
@@ -47,7 +47,7 @@ void CheckSizes(const OpCall& call, const Shape& shape) {
   }
 }
 
-// Of a forward and of a backward op, whose result has input 0's type but for the size.
+// Infers the result of a forward or a backward op: it has the type of input 0, except for its size.
 std::vector<TensorType> InferResize(const OpCall& call) {
   const TensorType& from = call.input(0);
   Check(graph::IsFloat(from.dtype) && (from.shape.rank() == 4 || from.shape.rank() == 5), call,
@@ -68,7 +68,7 @@ std::vector<TensorType> InferResize(const OpCall& call) {
   return {result};
 }
 
-// A multiplication and an addition for each pixel that a pixel of y reads.
+// The cost: a multiplication and an addition for each pixel that a pixel of y reads.
 graph::Cost CostOfReading(const OpCall& call, const Shape& y) {
   const bool linear = call.attributes.GetWord("mode") == "linear";
   const double reads = linear ? static_cast<double>(1 << SizeOf(y).size()) : 1;

@@ -8,16 +8,16 @@
 
 namespace plimsoll::ops {
 
-// Most pixels of one dimension: twice the product of two sizes is counted in 32 bits.
+// The most pixels of one dimension: twice the product of two sizes must fit in 32 bits.
 inline constexpr int64_t kMostResizeSize = int64_t{1} << 15;
 
-// The pixels of y that read a pixel of x: none where begin ≥ end.
+// The pixels of y that read a pixel of x; no pixel if begin ≥ end.
 struct ResizeRange {
   int32_t begin, end;
 };
 
-// The nearest pixel: pixel o of y is pixel ⌊o · (in / out)⌋ of x, at most in − 1. As in PyTorch,
-// ratio and product are rounded to float32 whatever the tensor's type.
+// Nearest interpolation: pixel o of y is pixel ⌊o · (in / out)⌋ of x, at most in − 1. As in
+// PyTorch, ratio and product are rounded to float32 for any type of tensor.
 struct NearestAxis {
   static constexpr int kTaps = 1;
 
@@ -45,15 +45,15 @@ struct NearestAxis {
     return {FirstFrom(pixel), pixel + 1 < in ? FirstFrom(pixel + 1) : out};
   }
 
-  // Of `pixel` in its reader o.
+  // The weight of `pixel` in pixel o of y, which reads it.
   template <typename T>
   constexpr T Weight(int32_t /*o*/, int32_t /*pixel*/) const {
     return 1;
   }
 
  private:
-  // The first pixel of y that reads `pixel` or one behind it. It is where exact arithmetic has it,
-  // or near.
+  // The first pixel of y that reads `pixel` or a later one. The search begins where exact
+  // arithmetic finds it.
   constexpr int32_t FirstFrom(int32_t pixel) const {
     int32_t o = (pixel * out + in - 1) / in;
     while (o > 0 && Nearest(o - 1) >= pixel) --o;
@@ -62,15 +62,16 @@ struct NearestAxis {
   }
 };
 
-// Linear interpolation: pixel o of y lies at p(o) = (o · step + start) / unit among the pixels of x
-// and reads the two beside it. With aligned corners p = o · (in − 1) / (out − 1), otherwise
-// p + 1/2 = (o + 1/2) · in / out; y is constant beyond the first and the last pixel of x.
+// Linear interpolation: pixel o of y is at position p(o) = (o · step + start) / unit among the
+// pixels of x, and reads the two pixels next to p(o). With aligned corners p = o · (in − 1) / (out
+// − 1), otherwise p + 1/2 = (o + 1/2) · in / out; y is constant beyond the first and the last pixel
+// of x.
 struct LinearAxis {
   static constexpr int kTaps = 2;
 
   int32_t in, out;
   int32_t step, start, unit;
-  float inverse;  // 1 / unit: exact where sizes differ by a power of 2
+  float inverse;  // 1 / unit: exact if the sizes differ by a power of 2
 
   constexpr LinearAxis(int64_t in_size, int64_t out_size, bool align_corners)
       : in(static_cast<int32_t>(in_size)), out(static_cast<int32_t>(out_size)) {
@@ -79,7 +80,7 @@ struct LinearAxis {
       start = in - out;
       unit = 2 * out;
     } else {
-      // A single pixel of y is the first one of x.
+      // If y has a single pixel, it is the first pixel of x.
       step = out > 1 ? in - 1 : 0;
       start = 0;
       unit = out > 1 ? out - 1 : 1;
@@ -91,8 +92,8 @@ struct LinearAxis {
     inverse = 1 / static_cast<float>(unit);
   }
 
-  // The pixels of x that pixel o of y reads, and their weights. One that is read alone is read
-  // twice, by halves: a weight of 0 would make NaN of infinity.
+  // The pixels of x that pixel o of y reads, and their weights. If o reads only one pixel, it reads
+  // this pixel twice, with weights of 1/2: a weight of 0 would turn infinity into NaN.
   template <typename T>
   constexpr void Read(int32_t o, int32_t (&pixels)[kTaps], T (&weights)[kTaps]) const {
     const int32_t from_start = o * step + start;
@@ -120,7 +121,7 @@ struct LinearAxis {
     return readers;
   }
 
-  // Of `pixel` in its reader o.
+  // The weight of `pixel` in pixel o of y, which reads it.
   template <typename T>
   constexpr T Weight(int32_t o, int32_t pixel) const {
     const int32_t distance = o * step + start - pixel * unit;

@@ -1,8 +1,7 @@
-// y[b,o,c] = Σ of w(o,p) · x[b,p,c] over the pixels p that o reads,
-// dx[b,p,c] = Σ of w(o,p) · dy[b,o,c] over the pixels o that read p,
-// w the product of the weights along the dimensions (ops/resize/resize_axis.h).
-// Threads share the pixels of the result; vectors lie along the channels. Sums go row by row.
-// Bytes: the input once, the output.
+// y[b,o,c] = Σ of w(o,p) · x[b,p,c] over the pixels p that o reads, dx[b,p,c] = Σ of w(o,p) ·
+// dy[b,o,c] over the pixels o that read p. w is the product of the weights along the dimensions
+// (ops/resize/resize_axis.h). Threads share the pixels of the result; a vector has neighbouring
+// channels. Sums go row by row. Bytes: the input once, the output.
 #include "ops/kernel.h"
 #include "ops/pooling/pool_pixels.h"
 #include "ops/resize/resize_geometry.h"
@@ -16,7 +15,7 @@ template <typename Axis, typename T>
 struct Taps {
   int32_t pixels[Axis::kTaps];
   T weights[Axis::kTaps];
-  // A dimension of one pixel, such as the depth of images, is read once.
+  // 1 for a dimension of one pixel, such as the depth of images: its pixel is read only once.
   int count;
 
   Taps(const Axis& axis, int32_t o) : count(axis.in == 1 ? 1 : Axis::kTaps) {

@@ -1,4 +1,4 @@
-// The sizes of a resizing as its kernels see them.
+// The sizes of a resize op, as its kernels use them.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +8,13 @@
 
 namespace plimsoll::ops {
 
-// Images have a depth of 1 on both sides.
+// Sizes of x and y along each dimension. Images have a depth of 1 in both.
 template <typename Axis>
 struct ResizeGeometry {
   int64_t batch, channels;
   Axis depth, rows, columns;
 
-  // Elements of an image of x, and of y.
+  // The number of elements of an image of x, and of an image of y.
   constexpr int64_t in_elements() const {
     return int64_t{depth.in} * rows.in * columns.in * channels;
   }

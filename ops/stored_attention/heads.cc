@@ -1,6 +1,6 @@
-// Packed queries, keys and values [B,T,…] to and from tensors with a matrix [T,hd] for each head,
-// as batched matrix products need them. Elements move; nothing is computed. B batch, T sequence, H
-// query heads, G key-value heads (H a multiple of G), hd values of a head.
+// Moves packed queries, keys and values [B,T,…] to and from tensors with a matrix [T,hd] for each
+// head, as batched matrix products need them. Nothing is computed. B batch, T sequence, H query
+// heads, G key-value heads (H a multiple of G), hd values of a head.
 //
 //   split_heads          (qkv[B,T,(H+2G)·hd])  → q[B,G,(H/G)·T,hd], k[B,G,T,hd], v[B,G,T,hd]
 //   split_heads_backward (dq, dk, dv)          → dqkv
@@ -8,8 +8,8 @@
 //   merge_heads_backward (dy)                  → dx
 //   attributes: heads (H), kv_heads (G)
 //
-// The query heads that share a key-value head are below one another, T rows each: one product with
-// its keys makes the scores of all of them. One floating dtype.
+// The query heads that share a key-value head are one below the other, T rows each: one product
+// with its keys makes the scores of all of them. All tensors have one floating dtype.
 #include "graph/gradient.h"
 #include "ops/definition.h"
 #include "ops/elementwise/arithmetic.h"
@@ -27,7 +27,7 @@ using graph::Value;
 
 struct HeadNumbers {
   int64_t heads, kv_heads;
-  int64_t blocks;  // of a packed tensor: queries alone, or with keys and values
+  int64_t blocks;  // heads in a packed tensor: of queries, or of queries, keys and values
 };
 
 HeadNumbers HeadNumbersOf(const OpCall& call, bool keys) {
@@ -38,13 +38,13 @@ HeadNumbers HeadNumbersOf(const OpCall& call, bool keys) {
   return n;
 }
 
-// Of keys or values next to these queries, with `sequence` tokens.
+// The type of keys or values that belong to these queries, with `sequence` tokens.
 TensorType KeysOf(const TensorType& queries, const HeadNumbers& n, int64_t sequence) {
   const Shape& shape = queries.shape;
   return {queries.dtype, Shape{shape.dim(0), n.kv_heads, sequence, shape.dim(3)}};
 }
 
-// Types of queries of all heads, and with `keys` of keys and values, from x[B,T,blocks·hd].
+// The types of unpacked x[B,T,blocks·hd]: queries of all heads and, with `keys`, keys and values.
 std::vector<TensorType> Separate(const OpCall& call, bool keys) {
   const HeadNumbers n = HeadNumbersOf(call, keys);
   const TensorType& x = call.input(0);
@@ -58,7 +58,7 @@ std::vector<TensorType> Separate(const OpCall& call, bool keys) {
   return {q, k, k};
 }
 
-// The type of these packed: x[B,G,(H/G)·T,hd], and with `keys` k and v.
+// The type of the packed tensor for x[B,G,(H/G)·T,hd] and, with `keys`, k and v.
 std::vector<TensorType> Packed(const OpCall& call, bool keys) {
   const HeadNumbers n = HeadNumbersOf(call, keys);
   const TensorType& x = call.input(0);
@@ -76,7 +76,7 @@ std::vector<TensorType> Packed(const OpCall& call, bool keys) {
 
 using Arguments = std::vector<graph::Argument>;
 
-// The op `name` and NAME_backward, which moves the gradients of its outputs back.
+// Defines the op `name` and NAME_backward, which moves the gradients of its outputs back.
 graph::OpDef Moves(const std::string& name, const Arguments& inputs, const Arguments& outputs,
                    bool keys) {
   const auto gradient = [name, parts = outputs.size()](GradientContext& ctx) {

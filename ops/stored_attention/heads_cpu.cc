@@ -1,5 +1,5 @@
-// The shapes are in heads.cc. A task is a few tokens with all their heads; the hd values of a head
-// are copied at once. Bytes: 2·n·s.
+// heads.cc has the shapes. A task is a few tokens with all their heads; the hd values of a head are
+// copied at once. Bytes: 2·n·s.
 #include <cstring>
 
 #include "ops/kernel.h"
@@ -8,14 +8,14 @@
 namespace plimsoll::ops {
 namespace {
 
-// To (kPack) or from the packed tensor [B,T,blocks·hd]: queries alone, or (kParts = 3) queries,
-// keys and values, each [B,G,group·T,hd].
+// Copies to (kPack) or from the packed tensor [B,T,blocks·hd]. It consists of queries or, with
+// kParts = 3, of queries, keys and values, each [B,G,group·T,hd].
 template <bool kPack, size_t kParts>
 void MoveHeads(const CpuContext& ctx) {
   const int64_t heads = ctx.attributes.GetInt("heads"),
                 kv_heads = ctx.attributes.GetInt("kv_heads");
   const int64_t blocks = kParts == 1 ? heads : heads + 2 * kv_heads;
-  int64_t first = 0;  // block of the part
+  int64_t first = 0;  // the first head of the part in the packed tensor
   for (size_t i = 0; i < kParts; ++i) {
     const TensorRef& part = (kPack ? ctx.inputs : ctx.outputs)[i];
     const graph::Shape& shape = part.type.shape;

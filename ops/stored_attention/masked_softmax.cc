@@ -9,11 +9,11 @@
 //   masked_softmax_backward (p, dp)                        → ds
 //   attributes: causal, scale
 //
-// Row r is the query at position i = r mod T. causal: it sees j ≤ i only. With lengths, row b of
-// the batch consists of its first lengths[b] tokens: the others are seen by none, and their own
-// rows are zero. A length lies in [0, T]: another one is an InternalError when the op runs, on a
-// GPU it counts as the nearest one. One floating dtype; maxima, exponentials and sums are f32 for
-// the 16-bit types.
+// Row r is the query at position i = r mod T. Causal: it sees j ≤ i only. With lengths, row b of
+// the batch consists of its first lengths[b] tokens. The others are padding: no query sees them,
+// and their own rows are zero. A length outside [0, T] is an InternalError on a CPU when the op
+// runs; a GPU takes the nearest valid length. All tensors have one floating dtype; maxima,
+// exponentials and sums are f32 for the 16-bit types.
 #include "graph/gradient.h"
 #include "ops/definition.h"
 
@@ -28,7 +28,7 @@ using graph::Precision;
 using graph::Shape;
 using graph::TensorType;
 
-// Whether these are scores [B,G,R,T], R being a multiple of T.
+// Checks that the input has scores [B,G,R,T], where R is a multiple of T.
 void CheckScores(const OpCall& call) {
   const TensorType& s = call.input(0);
   Check(graph::IsFloat(s.dtype) && s.shape.rank() == 4, call, "needs floats [B,G,R,T]");

@@ -1,6 +1,6 @@
 // Formulas in masked_softmax.cc. Threads share the rows. A row is read three times, from the cache:
-// its largest score, its sum of exponentials, its probabilities; of masked keys nothing is read.
-// Backward reads it twice. Bytes: forward 2·n·s, backward 3·n·s.
+// for its largest score, its sum of exponentials, and its probabilities. Masked keys are not read.
+// Backward reads a row twice. Bytes: forward 2·n·s, backward 3·n·s.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -29,7 +29,7 @@ void ZeroFrom(S* row, int64_t begin, int64_t end) {
   ForVectors<T>(begin, end, [&](int64_t j, auto count) { Store<T>(row + j, Vec<T>{}, count); });
 }
 
-// The largest of n ≥ 1 values. NaN is passed over; it shows in the sum of exponentials.
+// The largest of n ≥ 1 values. It ignores NaN, which the sum of exponentials keeps.
 template <typename T, typename S>
 T LargestScore(const S* row, int64_t n) {
   Vec<T> largest = Splat<T>(Load<T>(row, 1)[0]);
@@ -43,7 +43,7 @@ T LargestScore(const S* row, int64_t n) {
   return result;
 }
 
-// Calls body(first element, seen) for each row: its query sees the first `seen` keys.
+// Calls body(first element, seen) for each row; the row's query sees the first `seen` keys.
 template <typename Body>
 void ForSoftmaxRows(const CpuContext& ctx, const int32_t* lengths, const Body& body) {
   const graph::Shape& shape = ctx.in_shape(0);

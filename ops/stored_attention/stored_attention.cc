@@ -18,7 +18,8 @@ using graph::Builder;
 using graph::Node;
 using graph::Value;
 
-// Without documents apart or a window, which masked_softmax does not know.
+// Whether the node is attention without positions and without a window, which masked_softmax does
+// not support.
 bool IsAttention(const Node& node) {
   constexpr size_t kPositions = 3;
   return node.op->name == "attention" && AttentionWindow(node.attributes) == 0 &&

@@ -1,5 +1,5 @@
-// Attention as a chain of tensors, among them scores and probabilities of T×T values for each head:
-// what frameworks do without a blockwise kernel. For comparisons of memory and speed.
+// Attention as a chain of ops that store scores and probabilities, T×T values for each head, as
+// frameworks do without a blockwise kernel. For comparisons of memory and speed.
 //
 //   %out = attention(%qkv)
 //
@@ -9,13 +9,13 @@
 //   %scores        = matmul(%q, %kᵀ)            [B,G,(H/G)·T,T]
 //   %probabilities = masked_softmax(%scores)    may take the memory of the scores; before it, scale
 //                                               and softcap if the scores have a soft cap
-//   %dropped       = dropout(%probabilities)    if the attention drops
+//   %dropped       = dropout(%probabilities)    if the attention has dropout
 //   %mixed         = matmul(%probabilities, %v) [B,G,(H/G)·T,hd]
 //   %out           = merge_heads(%mixed)        [B,T,H·hd]
 //
-// The dropout has the attention's key and the attribute "scores": both drop the same. In padding,
-// what the attention never reads has to be finite here. The pass runs before amp and autodiff,
-// which see these ops as any others. Attention with positions or a window stays as it is.
+// The dropout has the attention's key and the attribute "scores": both drop the same elements. Here
+// values in padding must be finite; the attention op never reads them. The pass runs before amp and
+// autodiff, which treat these ops like any others. Attention with positions or a window stays.
 #pragma once
 
 #include <string_view>
@@ -33,7 +33,7 @@ class StoredAttention : public graph::Pass {
   graph::PassResult Run(graph::Program& program) override;
 };
 
-// Whether the program has attention for the pass to change.
+// Whether the program has attention that the pass would change.
 bool HasAttention(const graph::Program& program);
 
 }  // namespace plimsoll::ops

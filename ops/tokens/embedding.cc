@@ -56,7 +56,7 @@ void EmbeddingGradient(GradientContext& ctx) {
   }
 }
 
-// Counts the rows that the tokens select, not the whole table.
+// The cost counts only the rows that the tokens select, not the complete table.
 graph::Cost EmbeddingCost(const OpCall& call) {
   const double y = static_cast<double>(call.output(0).bytes());
   const bool position = call.has_input(2);
@@ -77,7 +77,7 @@ std::vector<TensorType> InferEmbeddingDw(const OpCall& call) {
   return {dweight};
 }
 
-// With acc only the rows of the tokens are moved; without it the whole gradient is cleared too.
+// With acc only the rows of the tokens are moved; without it the complete gradient is cleared, too.
 graph::Cost EmbeddingDwCost(const OpCall& call) {
   const TensorType& dy = call.input(1);
   const double cleared = call.has_input(2) ? 0 : static_cast<double>(call.output(0).bytes());

@@ -19,10 +19,11 @@
 namespace plimsoll::ops {
 namespace {
 
-// 256 or 512 bytes of a row: whole cache lines, enough slabs for many threads.
+// 256 or 512 bytes of a row: complete cache lines, and enough slabs for many threads.
 constexpr int64_t kSlab = 64;
 
-// `positions`: nullptr, or those of the tokens in their documents.
+// Throws InternalError on a position outside the table. `positions`: the tokens' positions in their
+// documents, or nullptr.
 void CheckPositions(const int32_t* positions, int64_t n, int64_t rows) {
   for (int64_t i = 0; positions != nullptr && i < n; ++i) {
     if (positions[i] >= 0 && positions[i] < rows) continue;
@@ -40,7 +41,7 @@ void CheckTokens(const int32_t* tokens, int64_t n, int64_t vocabulary, const cha
   }
 }
 
-// The position of the first token; checks that `length` rows from there on are within the table.
+// The position of the first token. Checks that `length` rows from there on are within the table.
 int64_t FirstPosition(const CpuContext& ctx, size_t input, int64_t length, int64_t rows) {
   const int32_t* given = ctx.in<int32_t>(input);
   const int64_t first = given == nullptr ? 0 : *given;
@@ -65,7 +66,7 @@ void StartFrom(ThreadPool& pool, const T* acc, T* out, int64_t n) {
   });
 }
 
-// Either type may be a 16-bit one; the sum is then rounded once.
+// Adds n elements of `term` to `sum`. Either type may have 16 bits; the sum is then rounded once.
 template <typename Sum, typename Term>
 void AddTo(Sum* sum, const Term* term, int64_t n) {
   using T = Compute<Term>;
@@ -131,7 +132,7 @@ void EmbeddingDw(const CpuContext& ctx) {
   });
 }
 
-// A low gradient is computed in float32 first.
+// A low gradient is computed in float32 first, in the workspace.
 int64_t EmbeddingDwWorkspace(const graph::OpCall& call, int /*threads*/) {
   const graph::TensorType& dweight = call.output(0);
   return dweight.dtype == graph::DType::kBFloat16

@@ -8,14 +8,14 @@
 
 namespace plimsoll::ops {
 
-// Sorted positions that one warp sums.
+// The number of sorted positions that one warp sums.
 inline constexpr int kEmbeddingPiece = 32;
 
 // Byte offsets in the workspace; each part is aligned to 256 bytes.
 struct EmbeddingDwScratch {
   int64_t keys[2];       // i32[N], tokens before and after a pass of the sort
   int64_t positions[2];  // i32[N], positions of these tokens
-  int64_t sort;          // used by the sort itself
+  int64_t sort;          // scratch of the sort itself
   int64_t sort_bytes;
   int64_t partials;  // f32[pieces,2,D]: sums of runs that extend beyond their piece
   int64_t total;
@@ -31,7 +31,8 @@ struct EmbeddingDwScratch {
     for (int64_t* part : {&keys[0], &keys[1], &positions[0], &positions[1]}) {
       *part = add(tokens * word);
     }
-    // Counters of digits for each tile of the list: a bound for any GPU.
+    // The scratch of the sort has counters of digits for each tile of the list. This bound holds
+    // for any GPU.
     sort_bytes = (int64_t{1} << 20) + tokens;
     sort = add(sort_bytes);
     partials = add(Pieces(tokens) * 2 * width * word);

@@ -1,5 +1,5 @@
-// A row of a patch is p·C elements that lie together in the image as well: threads share the
-// images' rows, and copy them piece by piece. Bytes: every argument once.
+// A row of a patch is p·C elements that are contiguous in the image as well. Threads share the
+// images' rows, and copy these runs. Bytes: every argument once.
 #include <algorithm>
 #include <cstring>
 

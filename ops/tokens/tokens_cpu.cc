@@ -1,5 +1,6 @@
-// slice_tokens, place_tokens  a row's tokens lie together: one copy for each row. Bytes: those of
-//                             the tokens twice, zeros once.
+// slice_tokens, place_tokens  a row's tokens are contiguous: one copy for each row. Bytes: the
+// copied
+//                             tokens twice, zeros once.
 // prepend_token               threads share the tokens of y. Bytes: x and y once, position from
 //                             cache.
 #include <cstring>

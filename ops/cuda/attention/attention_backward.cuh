@@ -1,16 +1,16 @@
 // Gradients of blockwise attention (Dao 2023, "FlashAttention-2", algorithm 2) for any shape, in
-// float32 fused multiply-adds whatever the type in memory. With P = exp(S − lse), S = q·kᵀ·scale:
+// float32 fused multiply-adds for any type in memory. With P = exp(S − lse), S = q·kᵀ·scale:
 //
 //   dv = (P∘keep)ᵀ·dout     dP = (dout·vᵀ)∘keep     dS = P∘(dP − δ)·scale,  δ = Σ dout∘out
 //   dq = dS·k               dk = dSᵀ·q
 //
 //   delta  δ: a warp for each query of a head. Bytes: out, dout, 4 for each query.
-//   dq     a thread block has 64 queries of a head and walks over the keys
-//   dkdv   a thread block has 64 keys of a key-value head and walks over the queries of its group
+//   dq     a thread block has 64 queries of a head and loops over the keys
+//   dkdv   a thread block has 64 keys of a key-value head and loops over the queries of its group
 //
-// Each gradient has one writer and one order of summation; the price is that scores and dP are
-// computed twice: 7 products instead of 5. Wide heads are computed in pieces of kWidth columns,
-// each of which needs all scores.
+// Each gradient has one writer and one order of summation. Therefore scores and dP are computed
+// twice: 7 products instead of 5. Wide heads are computed in pieces of kWidth columns, each of
+// which needs all scores.
 #pragma once
 
 #include "gpu/check.h"
@@ -23,7 +23,7 @@
 
 namespace plimsoll::ops {
 
-// qkv and dqkv are packed as ops/attention/attention.h says.
+// qkv and dqkv are packed as described in ops/attention/attention.h.
 template <typename T>
 struct AttentionBackwardArguments {
   const T* qkv;
@@ -32,23 +32,24 @@ struct AttentionBackwardArguments {
   const float* lse;  // [batch, heads, sequence]
   float* delta;      // [batch, heads, sequence]: scratch
   T* dqkv;
-  // Becomes at least the largest magnitude of dqkv (ops/cuda/largest.cuh); nullptr: not wanted.
+  // Is raised to the largest magnitude of dqkv (ops/cuda/largest.cuh); nullptr: not requested.
   uint32_t* largest;
   int64_t batch, heads, kv_heads, head, sequence;
   bool causal;
   float scale;
   bool packed;               // heads can be read 16 bytes at a time
-  AttentionDropout dropout;  // its keep_scale is 1 if there is none
-  // [batch]: tokens that are no padding. What padding holds doesn't matter, its gradients are zero
-  // or left as they were. nullptr: all of them.
+  AttentionDropout dropout;  // its keep_scale is 1 without dropout
+  // [batch]: the number of tokens that are not padding. Values in padding don't matter; its
+  // gradients become zero or stay unchanged. nullptr: no padding.
   const int32_t* lengths;
-  AttentionRanges ranges;  // if they cut, causal
+  AttentionRanges ranges;  // if they limit any query, attention is causal
 
   __device__ int64_t Length(int64_t b) const {
     return lengths == nullptr ? sequence : min(sequence, int64_t{lengths[b]});
   }
   __host__ __device__ int64_t Row() const { return (heads + 2 * kv_heads) * head; }
-  // Element of qkv or dqkv: head `h` of query heads, then key heads, then value heads.
+  // The index in qkv or dqkv of the first element of head `h`; heads are query heads, then key
+  // heads, then value heads.
   __device__ int64_t Packed(int64_t b, int64_t i, int64_t h) const {
     return (b * sequence + i) * Row() + h * head;
   }
@@ -69,7 +70,8 @@ struct AttentionBackwardArguments {
 
 template <typename T>
 __global__ void AttentionDeltaKernel(const __grid_constant__ AttentionBackwardArguments<T> a) {
-  const int64_t row = (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;  // (b, i, h)
+  const int64_t row =
+      (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarp;  // index of (b, i, h)
   if (row >= a.batch * a.sequence * a.heads) return;
   const T* const out = a.out + row * a.head;
   const T* const dout = a.dout + row * a.head;
@@ -82,7 +84,7 @@ __global__ void AttentionDeltaKernel(const __grid_constant__ AttentionBackwardAr
   if (threadIdx.x % kWarp == 0) a.delta[(b * a.heads + h) * a.sequence + i] = sum;
 }
 
-// The gradient of a score before its scale, P∘(dP − δ), and P∘keep. All are 0 where `visible` is
+// P∘(dP − δ), the gradient of a score before its scale, and P∘keep. Both are 0 if `visible` is
 // false.
 struct ScoreGradient {
   template <typename Softcap>
@@ -199,7 +201,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
   const TileRows<T> k = a.PackedRows(b, first_key, a.heads + g);
   const TileRows<T> v = a.PackedRows(b, first_key, a.heads + a.kv_heads + g);
 
-  int64_t end = length;  // of the queries that see any of the keys
+  int64_t end = length;  // the end of the queries that see any of the keys
   if (a.ranges.cuts()) {
     end = kTile * a.ranges.EndTile(b, kTile, static_cast<int>(first_key) + kTile,
                                    static_cast<int>(first_key / kTile),
@@ -214,7 +216,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionDkdvKernel(
     for (int64_t first_query = a.causal ? first_key : 0; first_query < end; first_query += kTile) {
       const TileRows<T> q = a.PackedRows(b, first_query, h);
       const TileRows<T> dout = a.DoutRows(b, first_query, h);
-      // Rows are keys, columns are queries.
+      // The rows of s and dp are keys, their columns are queries.
       float s[kTileRows][kTileColumns] = {}, dp[kTileRows][kTileColumns] = {};
       AddRowProducts(k, q, buffers, s);
       AddRowProducts(v, dout, buffers, dp);

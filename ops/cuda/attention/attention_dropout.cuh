@@ -1,8 +1,8 @@
 // Dropout of attention's weights, with the draws that base/dropout_draws.h numbers.
 //
-// A thread of the tensor cores' 64 × 64 results (ResultPlace in ops/cuda/wgmma.cuh; mma.sync has
-// the same layout in 16 × 8) needs four Philox blocks for its 32 values, all of whose draws it
-// uses: TileDraws. Where a thread has single scores, AttentionKeep finds the draw of each.
+// TileDraws: a thread of the tensor cores' 64 × 64 results (ResultPlace in ops/cuda/wgmma.cuh;
+// mma.sync has the same layout in 16 × 8) needs four Philox blocks for its 32 values, and uses all
+// their draws. AttentionKeep: the draw of a single score.
 #pragma once
 
 #include "base/dropout_draws.h"
@@ -13,16 +13,16 @@ namespace plimsoll::ops {
 struct AttentionDropout {
   const int32_t* rng = nullptr;  // nullptr: no dropout
   uint64_t stream = 0;
-  uint32_t threshold = 0;  // draws below it drop
+  uint32_t threshold = 0;  // draws below it are dropped
   float keep_scale = 1;
-  int tiles = 0;       // of 16 tokens in a sequence
-  int heads = 0;       // of all ranks that share them; also without dropout
-  int first_head = 0;  // this rank's first one among these
+  int tiles = 0;       // number of tiles of 16 tokens in a sequence
+  int heads = 0;       // heads of all ranks that share them; also set without dropout
+  int first_head = 0;  // this rank's first head among them
 
-  // The row by which scores of batch row b and this rank's head h are numbered.
+  // The row number of the scores of batch row b and this rank's head h.
   __device__ int64_t Row(int64_t b, int h) const { return b * heads + (first_head + h); }
 
-  // The same for all threads; the shuffle tells the compiler so.
+  // All threads have the same key; the shuffle tells the compiler so.
   __device__ uint2 Key() const {
     const uint2 key = PhiloxKey(rng);
     return make_uint2(__shfl_sync(~0u, key.x, 0), __shfl_sync(~0u, key.y, 0));
@@ -34,20 +34,20 @@ __device__ inline uint64_t ScoreTile(const AttentionDropout& d, int64_t row, int
   return static_cast<uint64_t>((row * d.tiles + query / 16) * d.tiles + key / 16);
 }
 
-// Draws of kTiles tiles of 16 × 16 scores side by side: of value i of this thread, counted as
-// ResultPlace counts them.
+// The draws of kTiles adjacent tiles of 16 × 16 scores, for the values of this thread, numbered as
+// in ResultPlace.
 template <bool kKeysAreRows, int kTiles = 4>
 struct TileDraws {
-  // `tile`: of the first 16 columns and this warp's 16 rows; the next columns' is `step` further:
-  // 1 where keys are columns, d.tiles where queries are.
+  // `tile`: the tile of the first 16 columns and this warp's 16 rows. The tile of the next columns
+  // is `step` further: 1 if keys are columns, d.tiles if queries are.
   __device__ TileDraws(const AttentionDropout& d, uint2 key, uint64_t tile, int step) {
     const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
       const uint64_t first = (tile + static_cast<uint64_t>(j * step)) * 32;
       if constexpr (kKeysAreRows) {
-        // The lane has one key (and the one eight further) and two queries, of which it makes one
-        // block: the other one comes from the lane with the neighbouring key, for half of its own.
+        // The lane has one key (and the one eight further) and two queries. It makes one block, and
+        // exchanges half of its draws with the lane that has the neighbouring key.
         const bool odd = lane / 4 % 2 != 0;
         const uint4 w = PhiloxBlock<kDropoutRounds>(
             key, d.stream, first + static_cast<uint64_t>((lane % 4 * 2 + odd) * 4 + lane / 8));
@@ -66,7 +66,7 @@ struct TileDraws {
     }
   }
 
-  // `high`: the threshold's upper half-word, AttentionDropout::threshold << 16.
+  // `high`: the threshold in the upper half-word, AttentionDropout::threshold << 16.
   __device__ bool Kept(int i, uint32_t high) const {
     const int upper = kKeysAreRows ? i / 2 % 2 : i / 4 % 2;
     const int further = kKeysAreRows ? i / 4 % 2 : i / 2 % 2;
@@ -78,7 +78,7 @@ struct TileDraws {
 };
 
 // The factor for a single weight: 0 or keep_scale. Scores of keys 2j and 2j + 1 share a Philox
-// block: ask for them one after another.
+// block, so request them one after another.
 class AttentionKeep {
  public:
   __device__ explicit AttentionKeep(const AttentionDropout& dropout) : dropout_(dropout) {}

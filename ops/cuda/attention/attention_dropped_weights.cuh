@@ -3,9 +3,8 @@
 //
 //   dv = c·(P∘M)ᵀ·dout      dS = c·((P∘M)∘dP − P∘(δ/c))
 //
-// What was dropped is kept in the sign of P, which is never negative, so that no mask stays in
-// registers. c waits for the end of dv, dq and dk. Without dropout all of it is as if M and c were
-// 1.
+// The mask is stored in the sign of P, which is never negative, so that it takes no registers. The
+// factor c is applied at the end of dv, dq and dk. Without dropout, M and c are 1.
 #pragma once
 
 #include "ops/cuda/attention/attention_dropout.cuh"
@@ -20,9 +19,9 @@ class WeightDropper {
     if constexpr (kDropout) rng_ = dropout.Key();
   }
 
-  // Marks what is dropped in P's signs. `query` and `key`: the first of the tile's columns and of
-  // this warp's 16 rows, or the reverse; `row`: AttentionDropout::Row. Draws kAtOnce · 16 columns
-  // at a time: more of them overlap, and need more registers.
+  // Marks dropped weights by the sign of P. `query` and `key`: the first of the tile's columns and
+  // of this warp's 16 rows, or vice versa; `row`: AttentionDropout::Row. Draws for kAtOnce · 16
+  // columns at a time: with more columns, more draws overlap, but need more registers.
   template <int kAtOnce>
   __device__ void Mark(float (&p)[32], int64_t row, int query, int key) const {
     if constexpr (kDropout) {
@@ -38,12 +37,14 @@ class WeightDropper {
           asm volatile("" : "+f"(weight));
         }
         tile += static_cast<uint64_t>(kAtOnce * step);
-        asm volatile("" : "+l"(tile));  // what follows begins when the above has ended
+        asm volatile(""
+                     : "+l"(tile));  // the code after this begins when the code before it has
+                                     // ended
       }
     }
   }
 
-  // The same with draws that have been made ahead, while the products of the tile were under way.
+  // Marks with draws that were made earlier, during the products of the tile.
   struct NoDraws {};
   using Draws = std::conditional_t<kDropout, TileDraws<kKeysAreRows>, NoDraws>;
   __device__ Draws Draw(int64_t row, int query, int key) const {
@@ -63,7 +64,7 @@ class WeightDropper {
     }
   }
 
-  // What is left of two marked weights in 16 bits.
+  // Two marked weights in 16 bits, with dropped ones as zeros.
   template <typename T>
   __device__ static uint32_t Left(uint32_t two) {
     if constexpr (!kDropout) return two;
@@ -72,7 +73,7 @@ class WeightDropper {
     return reinterpret_cast<const uint32_t&>(left);
   }
 
-  // What is left of marked P as the left operand of another product.
+  // Packs marked P, with dropped weights as zeros, as the left operand of another product.
   template <typename T>
   __device__ void PackKept(const float (&p)[32], uint32_t (&to)[4][4]) const {
 #pragma unroll
@@ -84,10 +85,10 @@ class WeightDropper {
     }
   }
 
-  // dS / c, of marked P and `delta`, δ / c.
+  // dS / c from marked P. `delta`: δ / c.
   __device__ float Gradient(float p, float dp, float delta) const {
     if constexpr (kDropout) {
-      asm volatile("" : "+f"(p));  // lest PackKept's maxima stay in registers until now
+      asm volatile("" : "+f"(p));  // so that PackKept's maxima don't stay in registers until now
       return fmaf(Left(p), dp, -fabsf(p) * delta);
     } else {
       return p * (dp - delta);

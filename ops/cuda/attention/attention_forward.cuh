@@ -1,10 +1,10 @@
 // Blockwise attention with an online softmax (Dao 2023, "FlashAttention-2", algorithm 1), for any
-// shape, in float32 fused multiply-adds whatever the type in memory.
+// shape, in float32 fused multiply-adds for any type in memory.
 //
-// A thread block has 64 queries of a head and walks over the keys 64 at a time; the products are
+// A thread block has 64 queries of a head and loops over the keys, 64 at a time; the products are
 // those of attention_tile.cuh. Heads wider than kWidth are computed in pieces of kWidth output
 // columns, each by its own block, which needs all scores. FLOPs: 4·hd for each score of the tiles
-// that the mask touches. Bytes: k and v once for every 64 queries, mostly from L2.
+// that the mask does not hide. Bytes: k and v once for every 64 queries, mostly from L2.
 #pragma once
 
 #include "gpu/check.h"
@@ -16,31 +16,31 @@
 
 namespace plimsoll::ops {
 
-// Elements between neighbours of q and out [batch, queries, heads, hd] and of k and v
-// [batch, kv_heads, keys, hd]; heads of q and out lie hd apart.
+// Strides, in elements, of q and out [batch, queries, heads, hd] and of k and v [batch, kv_heads,
+// keys, hd]. Heads of q and out are hd apart.
 template <typename T>
 struct AttentionForwardArguments {
   const T* q;
   const T* k;
   const T* v;
   T* out;
-  float* lse;  // [batch, heads, queries]; nullptr: not wanted
-  // Becomes at least the largest magnitude of out (ops/cuda/largest.cuh); nullptr: not wanted.
+  float* lse;  // [batch, heads, queries]; nullptr: not requested
+  // Is raised to the largest magnitude of out (ops/cuda/largest.cuh); nullptr: not requested.
   uint32_t* largest;
   int64_t batch, heads, kv_heads, head, queries, keys;
   int64_t q_batch, q_row;
   int64_t kv_batch, kv_head, kv_row;
   bool causal;
-  // The position of the first query among the keys; keys after the last query's position are not
-  // read. nullptr: 0.
+  // The position of the first query among the keys; nullptr: 0. Keys after the last query's
+  // position are not read.
   const int32_t* position;
-  // [batch]: queries and keys that are no padding; padding is neither read nor written. Not
-  // together with a position. nullptr: all of them.
+  // [batch]: the number of queries and keys that are not padding; nullptr: no padding. Padding is
+  // neither read nor written. Not together with a position.
   const int32_t* lengths;
   float scale;
   bool packed;  // heads can be read 16 bytes at a time
   AttentionDropout dropout;
-  AttentionRanges ranges;  // if they cut, causal
+  AttentionRanges ranges;  // if they limit any query, attention is causal
 };
 
 template <typename T, int kWidth, bool kDropout, typename Softcap>
@@ -52,7 +52,7 @@ __global__ __launch_bounds__(kTileThreads) void AttentionForwardKernel(
   const TilePlace at;
   const int64_t tiles = (a.queries + kTile - 1) / kTile;
   const int64_t pieces = (a.head + kWidth - 1) / kWidth;
-  // The last queries see the most keys, so they come first.
+  // Blocks with the last queries come first, because these see the most keys.
   const int64_t first_query = (tiles - 1 - blockIdx.x % tiles) * kTile;
   const int from = static_cast<int>(blockIdx.x / tiles % pieces) * kWidth;
   const int64_t bh = blockIdx.x / tiles / pieces;

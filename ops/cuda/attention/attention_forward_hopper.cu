@@ -1,23 +1,24 @@
-// Blockwise attention on Hopper's tensor cores with dropout, or where documents of a row or a
-// window limit what queries see (the formulas are in ops/attention/attention.h): bf16 and fp16,
-// heads up to 256 wide and multiples of 8. Otherwise cuDNN's kernels are used, which know no draws
-// of ours, except under a soft cap (attention_softcap.cuh).
+// Blockwise attention on Hopper's tensor cores (the formulas are in ops/attention/attention.h):
+// bf16 and fp16, heads up to 256 wide and multiples of 8. Used with dropout, with a soft cap
+// (attention_softcap.cuh), or if documents of a row or a window limit what queries see. In all
+// other cases cuDNN's kernels are used, which cannot use our draws.
 //
-// A thread block stays, and takes one unit after another: 64 queries of a head for each computing
-// warpgroup, of which there are three for heads up to 64 wide, otherwise two. Its warpgroups:
+// A persistent thread block takes one unit after another: 64 queries of a head for each computing
+// warpgroup. It has three of these for heads up to 64 wide, otherwise two. Its warpgroups:
 //
-//   one thread   has the copy engine bring queries, and keys and values in the order of their use
-//   the others   walk from the last keys that their queries see to the first ones, a step of 128 or
-//                64 keys at a time (HopperForwardMemory::kKeys): S = q·kᵀ; softmax; out += P·v. S
-//                of a step and P·v of the one before are started together; softmax runs during P·v.
-//                Heads up to 128 wide: the warpgroups start their products in turn.
+//   one thread   lets the copy engine fetch queries, and keys and values in the order of their use
+//   the others   loop from the last keys that their queries see to the first ones, with a step of
+//   128
+//                or 64 keys (HopperForwardMemory::kKeys): S = q·kᵀ; softmax; out += P·v. S of a
+//                step and P·v of the previous step are started together; softmax runs during P·v.
+//                For heads up to 128 wide, the warpgroups start their products in turn.
 //
-// Only the first step, the last keys, touches the diagonal and the sequence's end. There each query
-// sees a key, so that its largest score is finite from then on: keys that are hidden in later steps
-// weigh exactly zero and change no bit.
+// Only the first step, which has the last keys, contains the diagonal and the sequence's end. In
+// that step each query sees a key, so that its largest score is finite from then on: keys that are
+// hidden in later steps have a weight of exactly zero and change no bit.
 //
-// Units of different lengths come in the order of their length, the longest first, so that thread
-// blocks end together; equal ones head by head, so that k and v stay in L2.
+// Units of different lengths are ordered by length, the longest first, so that thread blocks end at
+// about the same time; units of equal length are ordered by head, so that k and v stay in L2.
 // Bytes: q and out once, k and v once for every unit, mostly from L2; 4 for lse of each query.
 #include <cmath>
 
@@ -33,12 +34,12 @@ namespace plimsoll::ops {
 
 namespace {
 
-// In the order in which the others use them: the last step's keys, then always the keys of a step
-// and the values of the step after it.
+// Starts the copies in the order in which the other warpgroups use them: the last step's keys, then
+// always the keys of a step and the values of the step after it.
 template <bool kRanges, typename T, typename Memory>
 __device__ void BringForwardTiles(const HopperForwardArguments<T>& a, const Memory& m) {
   typename Memory::Slot n;
-  unsigned done = 0;  // units
+  unsigned done = 0;  // number of units done
 #pragma unroll 1
   for (int round = 0; round * static_cast<int>(gridDim.x) < a.units; ++round) {
     const int unit = HopperForwardUnitAt(round);
@@ -74,7 +75,7 @@ __device__ void BringForwardTiles(const HopperForwardArguments<T>& a, const Memo
   }
 }
 
-// What a thread needs of a tile's draws: without dropout nothing.
+// The draws of a tile that a thread needs; without dropout there are none.
 struct NoDraws {
   __device__ static bool Kept(int, uint32_t) { return true; }
 };
@@ -122,14 +123,14 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
   const uint2 rng = kDropout ? dropout.Key() : uint2{};
   const ProductTurns<Memory> turns(part);
   typename Memory::Slot n;
-  unsigned done = 0;  // units
+  unsigned done = 0;  // number of units done
 #pragma unroll 1
   for (int round = 0; round * static_cast<int>(gridDim.x) < a.units; ++round) {
     const int unit = HopperForwardUnitAt(round);
     if (unit >= a.units) break;
     const HopperForwardUnit<Memory, kRanges> u(a, unit);
     if (!u.exists()) continue;
-    const int first = u.first + part * 64;  // query
+    const int first = u.first + part * 64;  // first query
     const int64_t row = int64_t{u.b} * a.heads + u.h;
     const uint64_t draws_at = ScoreTile(dropout, dropout.Row(u.b, u.h), first + warp * 16, 0);
     // The steps of these queries, from `top` down to `begin`, and the first key that all see.
@@ -156,8 +157,8 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
         return {};
       }
     };
-    // Scores become weights, of which some are dropped. Every query that is no padding sees a key
-    // of step `top`, namely itself or the last one: from there on its largest score is finite.
+    // Scores become weights, some of which are dropped. Every query that is not padding sees a key
+    // of step `top`: its own or the last one. So its largest score is finite from there on.
     const auto softmax = [&](int step, const Draws& draws) {
       if (kRanges && step * kKeys < cut) {
 #pragma unroll
@@ -211,7 +212,7 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
       free_slot();
     };
 
-    // Keys and values that only the warpgroups after it see, up to the keys of step `top`.
+    // Skips keys and values that only later warpgroups see, up to the keys of step `top`.
     for (int step = u.steps - 1; step > top; --step) {
       skip();
       if (step < u.steps - 1) skip();
@@ -226,9 +227,9 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
       WaitForProducts<0>(s);
       free_slot();
       cap_scores();
-      // Values of the step after it.
+      // Skips the values of the step after it.
       if (top < u.steps - 1) skip();
-        // Only this step touches the diagonal or the sequence's end.
+        // Only this step contains the diagonal or the sequence's end.
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int query = a.causal ? first + at.Row(2 * r) : u.length;
@@ -263,8 +264,8 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
       ArriveByWarp(m.Empty(keys));
       cap_scores();
       softmax(step, draws);
-      // A loop ends a basic block: without it here, the assembler puts the wait for the products
-      // before softmax, which then runs alone.
+      // A loop ends a basic block. Without it, the assembler would put the wait for the products
+      // before softmax, which would then overlap with nothing.
       await_slot(n.Next());
       WaitForProducts<0>(out);
       free_slot();
@@ -281,7 +282,8 @@ __device__ void AttendUnits(const HopperForwardArguments<T>& a, const Memory& m,
     start_output();
     WaitForProducts<0>(out);
     free_slot();
-    // Of the other warpgroups' steps: keys and values but the keys above.
+    // Skips the steps that only other warpgroups need: keys and values, except the keys skipped
+    // above.
     for (int step = begin - 1; step >= u.begin; --step) {
       turns.Await();
       turns.Pass();
@@ -329,7 +331,7 @@ __global__ __launch_bounds__(
     m.InitBarriers();
   }
   __syncthreads();
-  // The same for all threads of a warp; the shuffle tells the compiler so.
+  // All threads of a warp have the same role; the shuffle tells the compiler so.
   const int role = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (role == 0) {
     LeaveRegisters<Memory::kRegistersOfCopies>();
@@ -376,7 +378,7 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors, 
   };
   const auto launch_width = [&]<int kPieces>() {
     const bool drops = a.dropout.rng != nullptr;
-    // Under a soft cap the kernels for ranges also serve calls without any.
+    // With a soft cap, the kernels for ranges are also used for calls without ranges.
     if (softcap.caps()) {
       return drops ? launch.template operator()<kPieces, true, true>(softcap)
                    : launch.template operator()<kPieces, false, true>(softcap);

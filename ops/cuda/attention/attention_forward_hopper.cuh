@@ -1,6 +1,6 @@
-// Definitions shared by the kernels of ops/cuda/attention/attention_forward_hopper.cu: their
-// arguments, a unit's position in the problem, a thread block's shared memory with the barriers
-// between its parts, and turns of its warpgroups. Only in code for sm_90a.
+// Definitions for the kernels of ops/cuda/attention/attention_forward_hopper.cu: their arguments, a
+// unit's position in the problem, a thread block's shared memory with its barriers, and the turns
+// of its warpgroups. Only in code for sm_90a.
 #pragma once
 
 #include <cuda.h>
@@ -14,27 +14,27 @@ template <typename T>
 struct HopperForwardArguments {
   CUtensorMap qkv;
   T* out;
-  float* lse;              // nullptr: not wanted
-  uint32_t* largest;       // magnitude of out; nullptr: not wanted
+  float* lse;              // nullptr: not requested
+  uint32_t* largest;       // largest magnitude of out; nullptr: not requested
   const int32_t* lengths;  // nullptr: no padding
   AttentionDropout dropout;
   AttentionRanges ranges;
-  float scale;  // of scores in units of log 2
+  float scale;  // factor that gives scores in units of log 2
   int batch, heads, kv_heads, head, sequence;
-  int tiles, units;  // of a head, and of all
+  int tiles, units;  // tiles of a head; units of all heads
   bool causal;
 };
 
-// The unit of this thread block in a round, if it is below a.units. Rounds go through the blocks
-// forward and backward alternately: so each block has about the same work, although units get
-// shorter.
+// The unit of this thread block in a round, if it is below a.units. Rounds alternate between
+// forward and backward order of the blocks. So each block has about the same work, although units
+// get shorter.
 __device__ inline int HopperForwardUnitAt(int round) {
   const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
   return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
 }
 
-// Queries from `first` on of head h, 64 for each warpgroup, and the steps of kKeys keys that they
-// see: from `begin` on.
+// A unit: the queries of head h beginning with `first`, 64 for each warpgroup, and the steps of
+// kKeys keys that they see, beginning with `begin`.
 template <typename Memory, bool kRanges>
 struct HopperForwardUnit {
   template <typename T>
@@ -52,7 +52,7 @@ struct HopperForwardUnit {
     steps = (end + Memory::kKeys - 1) / Memory::kKeys;
     begin = kRanges && exists() ? a.ranges.First(b, first) / Memory::kKeys : 0;
   }
-  // Whether any of its queries is no padding.
+  // Whether any of the unit's queries is not padding.
   __device__ bool exists() const { return first < length; }
 
   int b, h, g;
@@ -61,22 +61,23 @@ struct HopperForwardUnit {
 
 // Shared memory of a thread block, 1024-byte aligned:
 //
-//   queries  64 for each computing warpgroup; heads up to 128 wide: room for those of two units
+//   queries  64 for each computing warpgroup; for heads up to 128 wide, those of two units
 //   slots    a ring: keys and values of a step in the order in which they are used
 //
-// Tiles of 64 × 64 lie one after another: first the rows of the first 64 columns, then those of the
-// next ones.
+// Tiles of 64 × 64 are stored one after another: first the rows of the first 64 columns, then those
+// of the next columns.
 template <int kWidthPieces, bool kDropout>
 struct HopperForwardMemory {
-  static constexpr int kPieces = kWidthPieces;  // of 64 columns
+  static constexpr int kPieces = kWidthPieces;  // number of 64-column pieces
   static constexpr int kWarpgroups = kPieces == 1 ? 3 : 2;
   static constexpr int kThreads = (kWarpgroups + 1) * kWarpgroup;
   static constexpr int kRegisters = kPieces == 1 ? 160 : 240;
   static constexpr int kRegistersOfCopies = kPieces == 1 ? 32 : 24;
-  // Keys of a step: as many as the registers allow. Narrow heads have 160, and draws need some.
+  // The number of keys in a step is limited by registers. Narrow heads have 160 registers, and
+  // draws need some of them.
   static constexpr int kBlocks = kPieces > 2 || (kPieces == 1 && kDropout) ? 1 : 2;
   static constexpr int kKeys = 64 * kBlocks;
-  static constexpr int kUnits = kPieces <= 2 ? 2 : 1;  // whose queries there is room for
+  static constexpr int kUnits = kPieces <= 2 ? 2 : 1;  // number of units whose queries fit
   static constexpr bool kTurns = kPieces <= 2;         // warpgroups start their products in turn
   static constexpr int kSlots = kPieces == 1 ? 10 : kPieces == 3 ? 7 : 5;
   static constexpr int kPiece = kBlocks * kOperandTile;
@@ -89,7 +90,7 @@ struct HopperForwardMemory {
 
   using Slot = RingPlace<kSlots>;
 
-  // `unit`: the number of this thread block's units before it.
+  // `unit`: the number of units that this thread block has done before.
   __device__ uint32_t Queries(unsigned unit, int part) const {
     return base + (unit % kUnits * kWarpgroups + part) * kQueryTile;
   }
@@ -123,10 +124,10 @@ struct HopperForwardMemory {
   __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
 };
 
-// The turns of warpgroups to start products, one after another in a cycle: so the tensor cores
-// finish one's scores before they begin with the next one's, and one's softmax runs during the
-// others' products. A warpgroup has a turn for every step of a unit but the last keys', also for
-// steps whose keys its queries don't see.
+// The warpgroups start products in turns, in a cycle. So the tensor cores finish one warpgroup's
+// scores before they begin those of the next, and its softmax runs during the other warpgroups'
+// products. A warpgroup has a turn for every step of a unit except the last keys', even for steps
+// whose keys its queries don't see.
 template <typename Memory>
 struct ProductTurns {
   __device__ explicit ProductTurns(int of_part) : part(of_part) {
@@ -142,7 +143,7 @@ struct ProductTurns {
     asm volatile("bar.arrive %0, 256;" ::"r"(kFirstName + next) : "memory");
   }
 
-  static constexpr int kFirstName = 4;  // of the barriers; ClearPadding's are 1 to 3
+  static constexpr int kFirstName = 4;  // name of the first barrier; ClearPadding uses 1 to 3
   int part;
 };
 

@@ -1,13 +1,13 @@
 // Gradients of blockwise attention on Hopper's tensor cores, bf16 and fp16, heads up to 128 wide
 // and multiples of 8 (the formulas are in attention_backward.cuh):
 //
-//   dq     a warpgroup has 64 queries of a head and walks over the keys; it also finds δ
-//   dkdv   a warpgroup has 64 keys of a key-value head and walks over the queries of its group
+//   dq     a warpgroup has 64 queries of a head and loops over the keys; it also computes δ
+//   dkdv   a warpgroup has 64 keys of a key-value head and loops over the queries of its group
 //
-// Scores and their gradients stay in registers: the result of one product is there the left operand
-// of the next. The next tiles are copied while the current ones are multiplied, and the two or
-// three warpgroups on a multiprocessor fill each other's waits. Every gradient has one writer, at
-// the price of 7 products instead of 5. Bytes: k and v (q and dout) once for every 64 queries
+// Scores and their gradients stay in registers: the result of one product is the left operand of
+// the next. The next tiles are copied while the current ones are multiplied, and two or three
+// warpgroups on a multiprocessor hide each other's waits. Every gradient has one writer; therefore
+// 7 products are computed instead of 5. Bytes: k and v (q and dout) once for every 64 queries
 // (keys), from L2.
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
@@ -21,8 +21,8 @@ namespace plimsoll::ops {
 
 namespace {
 
-// Copies 64 rows at a time of a matrix in global memory to kPieces tiles side by side; rows from
-// `end` on and columns from `width` on become zeros.
+// Copies 64 rows at a time of a matrix in global memory to kPieces adjacent tiles. Rows from `end`
+// on and columns from `width` on become zeros.
 template <int kPieces, typename T>
 class TileCopy {
  public:
@@ -34,7 +34,7 @@ class TileCopy {
     from_ = data + row_ * stride + piece * 8;
   }
 
-  // Starts copying rows first, first + 1, ….
+  // Starts copying the rows first, first + 1, ….
   __device__ void Start(uint32_t to, int first) const {
     const T* const from = from_ + first * stride_;
     const int rows = end_ - first - row_;
@@ -56,7 +56,7 @@ class TileCopy {
   int row_, end_, columns_;
 };
 
-// Writes a result of 64 rows, scaled, and adds its largest magnitude.
+// Scales and writes a result of 64 rows, and raises its largest magnitude.
 template <int kPieces, typename T>
 __device__ void StoreTile(const float (&from)[kPieces][32], float scale, T* to, int64_t stride,
                           int64_t count, int64_t width, uint32_t* largest) {
@@ -75,7 +75,7 @@ __device__ void StoreTile(const float (&from)[kPieces][32], float scale, T* to, 
   }
 }
 
-// Tiles of one warpgroup in shared memory: two that stay, and two per stage that change.
+// The tiles of one warpgroup in shared memory: two that stay, and two per stage that change.
 template <int kPieces>
 struct HopperTiles {
   static constexpr int kStages = kPieces == 1 ? 3 : 2;
@@ -94,7 +94,7 @@ struct HopperTiles {
   __device__ uint32_t Moving(int stage, int i) const {
     return base + (2 + 2 * stage + i) * kOperand;
   }
-  // 128 for each stage.
+  // The floats of a stage; there are 128 for each.
   __device__ float* Floats(int stage) const {
     return reinterpret_cast<float*>(Memory() + kFloats) + stage * 128;
   }
@@ -102,12 +102,12 @@ struct HopperTiles {
   uint32_t base;
 };
 
-// Steps of a warpgroup: the tiles of a step are copied while the step before is computed. Products
-// that accumulate into results may still run when the next step begins; waiting for the first
-// products of that step includes them.
+// The steps of a warpgroup: the tiles of a step are copied while the previous step is computed.
+// Products that accumulate into results may still run when the next step begins; waiting for the
+// first products of that step includes them.
 //
-//   with three stages  a step's copies go where the step before last was: free at its start
-//   with two           where the last step was: free after the first wait
+//   with three stages  a step's copies overwrite the step before last: free at its start
+//   with two           they overwrite the previous step: free after the first wait
 
 template <typename T, int kPieces, bool kDropout, bool kRanges>
 __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKernel(
@@ -120,11 +120,11 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
   const int heads = static_cast<int>(a.heads), kv_heads = static_cast<int>(a.kv_heads);
   const int b = static_cast<int>(blockIdx.z), h = static_cast<int>(blockIdx.y);
   const int length = static_cast<int>(a.Length(b)), blocks = (length + 63) / 64;
-  // The last queries see the most keys, so they come first.
+  // Blocks with the last queries come first, because these see the most keys.
   const int first_query = static_cast<int>(gridDim.x - 1 - blockIdx.x) * 64;
   if (first_query >= length) return;
   const int key_head = heads + h / (heads / kv_heads);
-  const int64_t first_row = (int64_t{b} * heads + h) * a.sequence + first_query;  // of lse
+  const int64_t first_row = (int64_t{b} * heads + h) * a.sequence + first_query;  // row of lse
   const TileCopy<kPieces, T> keys(a.qkv + a.Packed(b, 0, key_head), a.Row(), length, head);
   const TileCopy<kPieces, T> values(a.qkv + a.Packed(b, 0, key_head + a.kv_heads), a.Row(), length,
                                     head);
@@ -140,7 +140,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
   const int begin = kRanges ? a.ranges.First(b, first_query) / 64 : 0;
   copy(begin, 0);
 
-  {  // δ: two threads for a query, with all their loads at once
+  {  // computes δ: two threads for a query, with all their loads at once
     const int row = threadIdx.x / 2;
     const bool there = first_query + row < length;
     const int64_t from = a.Out(b, first_query + row, h) + threadIdx.x % 2 * 8;
@@ -192,7 +192,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDqKern
     }
 #pragma unroll
     for (int i = 0; i < 32; ++i) s[i] = Exp2(fmaf(s[i], scale, -lse[i / 2 % 2]));
-    // Only the last step touches the diagonal or the sequence's end.
+    // Only the last step contains the diagonal or the sequence's end.
     if (step + 1 == steps) {
       const int last = a.causal ? -1 : length - 1 - step * 64;
 #pragma unroll
@@ -236,7 +236,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
   const int first_block = a.causal ? first_key / 64 : 0;
   const int end = kRanges ? a.ranges.EndTile(b, 64, first_key + 64, first_block, blocks) : blocks;
 
-  // The step whose tiles are copied next: a query block of one of the group's heads.
+  // The step whose tiles are copied next: a block of queries of one of the group's heads.
   int h = g * group;
   int block = first_block;
   const auto copy = [&](int stage) {
@@ -273,7 +273,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
     WaitForCopies<0>();
     __syncthreads();
     if (Tiles::kStages == 3 && left > 1) copy(next);
-    // Rows are keys, columns are queries.
+    // The rows of s and dp are keys, their columns are queries.
     float s[32], dp[32];
     ProductsBegin();
     StartRowProducts<T, kPieces>(s, tiles.Fixed(0), tiles.Moving(stage, 0));
@@ -283,7 +283,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
       __syncthreads();
       if (left > 1) copy(next);
     }
-    // lse and δ of two neighbouring queries.
+    // Loads lse and δ of two neighbouring queries.
     const float4* const pairs =
         reinterpret_cast<const float4*>(tiles.Floats(stage)) + at.column / 2;
 #pragma unroll
@@ -319,7 +319,7 @@ __global__ __launch_bounds__(kWarpgroup, kPieces == 1 ? 3 : 2) void HopperDkdvKe
       const float4 two = pairs[i];
 #pragma unroll
       for (int e = 0; e < 4; e += 2) {
-        // Without dropout it uses the rounded weights, so that the registers of the others are
+        // Without dropout the rounded weights are used, so that the registers of the exact ones are
         // free.
         const uint32_t weight = weights[i / 8][i / 4 % 2 * 2 + e / 2];
         const float low = kDropout ? s[i + e] : Low<T>(weight);
@@ -373,7 +373,7 @@ bool HasHopperBackward() {
     cudaFuncAttributes attributes{};
     gpu::Check(cudaFuncGetAttributes(&attributes, &HopperDqKernel<__nv_bfloat16, 1, false, false>),
                "cudaFuncGetAttributes");
-    return attributes.numRegs > 64;  // an empty kernel has hardly any
+    return attributes.numRegs > 64;  // an empty kernel uses hardly any registers
   }();
   return has;
 }

@@ -14,33 +14,34 @@ namespace plimsoll::ops {
 // Whether this build has code for sm_90a, not just for sm_90.
 bool HasHopperBackward();
 
-// With dropout, with ranges that cut, or under a soft cap, for heads up to 256 wide, __nv_bfloat16
-// and __half: packed queries, keys and values of one sequence after another, no position.
+// For calls with dropout, with ranges that limit queries, or with a soft cap; for heads up to 256
+// wide, __nv_bfloat16 and __half. Queries, keys and values must be packed, one sequence after
+// another, and have no position.
 template <typename T>
 void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors, cudaStream_t stream,
                          const ScoreSoftcap& softcap);
 
-// For heads up to 128 wide, __nv_bfloat16 and __half. `delta` has room for two floats for each
-// query of a head. At most 65535 sequences and heads.
+// For heads up to 128 wide, __nv_bfloat16 and __half. `delta` holds two floats for each query of a
+// head. At most 65535 sequences and heads.
 template <typename T>
 void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream);
 
-// The same in one pass, for heads up to 64 wide, with lengths or ranges that cut, not both;
-// `scratch` has pass.Bytes(). At most 65535 sequences.
+// The one-pass backward kernel, for heads up to 64 wide, with lengths or with ranges that limit
+// queries, but not both. `scratch` has pass.Bytes(). At most 65535 sequences.
 template <typename T>
 void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePassAttention& pass,
                            void* scratch, int processors, cudaStream_t stream);
 
-// The same in one pass, for heads up to 128 wide, with lengths or ranges that cut, not both, and
-// maybe under a soft cap; `scratch` has wide.Bytes(), and the GPU as many multiprocessors as
-// CanRunWideOnePass asks for. At most 65535 sequences.
+// The one-pass backward kernel for heads up to 128 wide, with lengths or with ranges that limit
+// queries, but not both, and optionally a soft cap. `scratch` has wide.Bytes(), and the GPU needs
+// the number of multiprocessors that CanRunWideOnePass checks. At most 65535 sequences.
 template <typename T>
 void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttention& wide,
                         void* scratch, int processors, cudaStream_t stream,
                         const ScoreSoftcap& softcap);
 
-// For heads 136 to 256 wide, maybe under a soft cap; `scratch` has widest.Bytes(). At most 65535
-// sequences.
+// The backward kernels for heads 136 to 256 wide, optionally with a soft cap. `scratch` has
+// widest.Bytes(). At most 65535 sequences.
 template <typename T>
 void LaunchWidestBackward(const AttentionBackwardArguments<T>& a, const WidestAttention& widest,
                           void* scratch, int processors, cudaStream_t stream,

@@ -1,6 +1,7 @@
-// The largest magnitude of what attention's kernels store (ops/cuda/largest.cuh), found before it
-// is scaled and rounded: a positive factor and rounding keep the order of magnitudes, so the
-// largest result is that of the largest number. Nothing waits for the atomic maximum.
+// The largest magnitude of the values that attention's kernels store (ops/cuda/largest.cuh). It is
+// found before they are scaled and rounded: a positive factor and rounding keep the order of
+// magnitudes, so the largest result comes from the largest number. Nothing waits for the atomic
+// maximum.
 #pragma once
 
 #include "ops/cuda/largest.cuh"
@@ -10,8 +11,8 @@ namespace plimsoll::ops {
 // The bits of |x|.
 __device__ inline uint32_t MagnitudeBits(float x) { return __float_as_uint(x) & 0x7fffffff; }
 
-// All lanes of a warp call it with the bits of a magnitude: *to becomes at least the largest of
-// them, scaled and stored as a T.
+// All lanes of a warp call it, each with the bits of a magnitude. Raises *to to the largest of
+// them, scaled and rounded to T.
 template <typename T>
 __device__ void AddStoredMagnitude(uint32_t magnitude, float scale, uint32_t* to) {
   const float largest = __uint_as_float(WarpMaximum(magnitude)) * scale;

@@ -1,6 +1,5 @@
-// The largest magnitude of results of 64 rows and columns, as Hopper's tensor cores leave them in
-// the registers of a warpgroup. It is found before they are stored, so that no register is needed
-// for longer.
+// The largest magnitude of 64 × 64 results, in the registers of a warpgroup as Hopper's tensor
+// cores leave them. It is found before they are stored, so that no register is needed for longer.
 #pragma once
 
 #include "ops/cuda/attention/attention_largest.cuh"
@@ -8,7 +7,7 @@
 
 namespace plimsoll::ops {
 
-// Of this thread's values, those in rows before `rows` and columns before `columns`.
+// The largest magnitude of this thread's values in rows before `rows` and columns before `columns`.
 __device__ inline uint32_t LargestOfTile(const float (&from)[32], int rows, int columns) {
   const ResultPlace at;
   uint32_t largest = 0;
@@ -19,8 +18,8 @@ __device__ inline uint32_t LargestOfTile(const float (&from)[32], int rows, int 
   return largest;
 }
 
-// All lanes of a warp call it with a result: *to becomes at least the largest magnitude that is
-// stored of it, scaled, as a T. `to`: nullptr if nobody wants it.
+// All lanes of a warp call it with a result. Raises *to to the largest magnitude of the result as
+// it is stored: scaled and rounded to T. `to`: nullptr if it is not requested.
 template <typename T>
 __device__ void AddLargestOfTile(const float (&from)[32], float scale, int rows, int columns,
                                  uint32_t* to) {
@@ -28,7 +27,7 @@ __device__ void AddLargestOfTile(const float (&from)[32], float scale, int rows,
   AddStoredMagnitude<T>(LargestOfTile(from, rows, columns), scale, to);
 }
 
-// The same for kPieces results side by side.
+// The same for kPieces adjacent results.
 template <typename T, int kPieces>
 __device__ void AddLargestOfTiles(const float (&from)[kPieces][32], float scale, int rows,
                                   int columns, uint32_t* to) {

@@ -13,7 +13,7 @@ namespace plimsoll::ops {
 
 inline constexpr int64_t kMmaAttentionHead = 256;
 
-// Calls body.template operator()<kWidth>() for the width that these heads are padded to.
+// Calls body.template operator()<kWidth>() with the width to which these heads are padded.
 template <typename Body>
 auto DispatchMmaWidth(int64_t head, Body&& body) {
   if (head <= 64) return body.template operator()<64>();
@@ -28,7 +28,7 @@ int64_t MmaForwardMemory(int64_t head);
 template <typename T>
 int64_t MmaBackwardMemory(int64_t head);
 
-// Whether the kernels below serve heads of this width on this GPU.
+// Whether the kernels below support heads of this width on this GPU.
 template <typename T>
 bool HasMmaAttention(int64_t head, const cudaDeviceProp& gpu) {
   const auto room = static_cast<int64_t>(gpu.sharedMemPerBlockOptin);
@@ -36,7 +36,7 @@ bool HasMmaAttention(int64_t head, const cudaDeviceProp& gpu) {
          MmaForwardMemory<T>(head) <= room && MmaBackwardMemory<T>(head) <= room;
 }
 
-// `a.position` is nullptr.
+// `a.position` must be nullptr.
 template <typename T>
 void LaunchMmaForward(const AttentionForwardArguments<T>& a, cudaStream_t stream,
                       const ScoreSoftcap& softcap);

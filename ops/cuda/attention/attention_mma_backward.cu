@@ -1,20 +1,21 @@
 // Gradients of blockwise attention by mma.sync: bf16, fp16, and float32 with products in TF32 (the
 // formulas are in attention_backward.cuh):
 //
-//   dq     a thread block has 64 or 128 queries of a head, a warp 16 or 32 of them, and walks over
-//          the keys; it also finds δ
+//   dq     a thread block has 64 or 128 queries of a head, a warp 16 or 32 of them, and loops over
+//          the keys; it also computes δ
 //   dkdv   a thread block has 64 or 128 keys of a key-value head, a warp 16 or 32 of them, and
-//          walks over the queries of its group; where dk and dv of 16 keys don't fit a warp's
-//          registers, one warp finds the weights and dv, and gives the weights to another one,
-//          which finds dP and dk
+//   loops
+//          over the queries of its group. If dk and dv of 16 keys don't fit a warp's registers, one
+//          warp computes the weights and dv, and passes the weights to another warp, which computes
+//          dP and dk
 //
 // With dropout, M the mask of 0 and 1 and c keep_scale, dv = c·(P∘M)ᵀ·dout and
-// dS = c·P∘(M∘dP − δ/c): c waits for the ends of dq, dk and dv, and δ/c is what the products of dP
-// begin with, negated. dkdv keeps M in the sign of P, which is never negative.
+// dS = c·P∘(M∘dP − δ/c). The factor c is applied at the ends of dq, dk and dv, and the products of
+// dP are initialized with −δ/c. dkdv stores M in the sign of P, which is never negative.
 //
 // Scores and their gradients stay in registers; the next tiles are copied while the current ones
-// are multiplied. Every gradient has one writer, at the price of 7 products instead of 5. Bytes: k
-// and v (q and dout) once for each thread block, mostly from L2.
+// are multiplied. Every gradient has one writer; therefore 7 products are computed instead of 5.
+// Bytes: k and v (q and dout) once for each thread block, mostly from L2.
 #include <algorithm>
 
 #include "gpu/check.h"
@@ -28,13 +29,14 @@ namespace {
 template <typename T, int kWidth>
 struct DqShape {
   static constexpr bool kNarrow = kWidth <= 64;
-  static constexpr bool kHeld = kWidth <= 128;     // q is in registers
-  static constexpr int kBlocks = kNarrow ? 2 : 1;  // of 16 queries for a warp
+  static constexpr bool kHeld = kWidth <= 128;     // whether q is held in registers
+  static constexpr int kBlocks = kNarrow ? 2 : 1;  // number of blocks of 16 queries for a warp
   static constexpr int kQueries = kMmaWarps * kBlocks * 16;
-  static constexpr int kKeys = !kHeld && kIsTf32<T> ? 16 : 32;  // at a time
+  static constexpr int kKeys = !kHeld && kIsTf32<T> ? 16 : 32;  // keys at a time
   static constexpr int kTile = kKeys * MmaRowBytes<T>(kWidth);
   static constexpr int kRows = kQueries * MmaRowBytes<T>(kWidth);
-  // Stages of keys and values, and dout. Held queries arrive in the stages but the first.
+  // The stages of keys and values, then dout. Held queries are copied through the stages after the
+  // first.
   static constexpr int kStages = kNarrow ? 3 : 2;
   static constexpr int kStage = 2 * kTile;
   static constexpr int kDout = kStages * kStage;
@@ -47,15 +49,15 @@ struct DqShape {
 template <typename T, int kWidth>
 struct DkdvShape {
   static constexpr bool kNarrow = kWidth <= 64;
-  static constexpr bool kApart = kWidth > 128;  // dv and dk are different warps'
+  static constexpr bool kApart = kWidth > 128;  // dv and dk are computed by different warps
   static constexpr int kThreads = (kApart ? 2 : 1) * kMmaThreads;
-  static constexpr int kBlocks = kNarrow ? 2 : 1;  // of 16 keys for a warp
+  static constexpr int kBlocks = kNarrow ? 2 : 1;  // number of blocks of 16 keys for a warp
   static constexpr int kKeys = kMmaWarps * kBlocks * 16;
-  static constexpr int kQueries = !kNarrow && kIsTf32<T> ? 16 : 32;  // at a time
+  static constexpr int kQueries = !kNarrow && kIsTf32<T> ? 16 : 32;  // queries at a time
   static constexpr int kTile = kQueries * MmaRowBytes<T>(kWidth);
   static constexpr int kRows = kKeys * MmaRowBytes<T>(kWidth);
-  static constexpr bool kPlaced = kBlocks == 2;  // keys are where PlaceOfKey says
-  // Two stages of q, dout, lse and δ; k and v; weights that warps give to others.
+  static constexpr bool kPlaced = kBlocks == 2;  // keys are placed by PlaceOfKey
+  // Two stages of q, dout, lse and δ; then k and v; then the weights that warps pass to others.
   static constexpr int kFloats = 2 * kTile;
   static constexpr int kStage = kFloats + 2 * kQueries * 4;
   static constexpr int kK = 2 * kStage;
@@ -64,7 +66,7 @@ struct DkdvShape {
   static constexpr int kResident = kApart ? 1 : 2;  // thread blocks on a multiprocessor
 };
 
-// Marks what is dropped in the signs of P. Rows are keys, columns are queries; `row`:
+// Marks dropped weights by the signs of P. Rows are keys, columns are queries; `row`:
 // AttentionDropout::Row.
 template <int kBlocks, int kQueries>
 __device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t row,
@@ -74,7 +76,7 @@ __device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t 
 #pragma unroll
   for (int j = 0; j < kQueries / 8; j += 2) {
     if constexpr (kBlocks == 2) {
-      // By PlaceOfKey all scores of a Philox block are this lane's.
+      // With PlaceOfKey, all scores of a Philox block belong to this lane.
       const uint64_t tile = ScoreTile(dropout, row, first_query + j * 8, warp_key + lane / 16 * 16);
       const uint64_t block = tile * 32 + static_cast<uint64_t>(lane % 4 * 8 + lane / 4 % 4);
 #pragma unroll
@@ -101,9 +103,9 @@ __device__ void MarkDropped(const AttentionDropout& dropout, uint2 rng, int64_t 
   }
 }
 
-// The barrier between a warp that gives weights and the one that takes them. compute-sanitizer's
-// racecheck doesn't follow named barriers: in a build for it (--config=racecheck) all threads meet,
-// also those of pairs that skip the step.
+// The barrier between a warp that passes weights and the warp that receives them.
+// compute-sanitizer's racecheck doesn't follow named barriers: in a build for it
+// (--config=racecheck) all threads use one barrier, including those of pairs that skip the step.
 __device__ inline void ArriveAtPair(uint32_t giver) {
 #ifdef PLIMSOLL_RACECHECK
   __syncthreads();
@@ -124,8 +126,8 @@ __device__ inline void SkipPair() {
 #endif
 }
 
-// Gives this warp's weights to the warp that finds dk of the same keys, four warps further; `to`:
-// room for all warps. It is free again after the next barrier of all threads.
+// Passes this warp's weights to the warp that computes dk of the same keys, which is four warps
+// further. `to`: memory for all warps; it is free again after the next barrier of all threads.
 template <int kBlocks, int kQueries>
 __device__ void GiveWeights(const float (&p)[kBlocks][kQueries / 8][4], uint32_t to) {
   to += threadIdx.x / 32 * kBlocks * kQueries * 64 + threadIdx.x % 32 * 16;
@@ -158,9 +160,8 @@ __device__ void TakeWeights(float (&p)[kBlocks][kQueries / 8][4], uint32_t from)
   }
 }
 
-// Weights of keys before the first one that the query sees become 0. Rows are the keys from
-// warp_key on, columns the queries from first_query on, of which those from `length` on don't
-// matter.
+// Sets weights to 0 if their key is before the first one that the query sees. Rows are the keys
+// from warp_key on, columns the queries from first_query on; queries from `length` on don't matter.
 template <bool kPlaced, int kBlocks, int kColumns>
 __device__ void HideFromLaterQueries(const AttentionRanges& ranges, int64_t b, int first_query,
                                      int length, int warp_key, float (&p)[kBlocks][kColumns][4]) {
@@ -178,8 +179,8 @@ __device__ void HideFromLaterQueries(const AttentionRanges& ranges, int64_t b, i
   }
 }
 
-// δ of this warp's queries, divided by keep_scale: two lanes for a query, the even one writes.
-// sums[m] is of query m · 16 + lane / 2.
+// Computes δ of this warp's queries, divided by keep_scale. Two lanes share a query, and the even
+// one writes. sums[m] belongs to query m · 16 + lane / 2.
 template <int kBlocks, typename T>
 __device__ void FindDelta(const AttentionBackwardArguments<T>& a, int64_t b, int h, int first,
                           int length, float (&sums)[kBlocks]) {
@@ -219,7 +220,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
   const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
   const int tiles = static_cast<int>((a.sequence + Shape::kQueries - 1) / Shape::kQueries);
-  // The last queries see the most keys, so they come first.
+  // Blocks with the last queries come first, because these see the most keys.
   const int first_query = (tiles - 1 - static_cast<int>(blockIdx.x % tiles)) * Shape::kQueries;
   const int64_t bh = blockIdx.x / tiles, b = bh / heads;
   const int h = static_cast<int>(bh % heads);
@@ -275,7 +276,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
   const uint2 rng = kDropout ? a.dropout.Key() : uint2{};
   const int64_t draw_row = a.dropout.Row(b, h);
   float dq[kBlocks][kWidth / 8][4] = {};
-  // The first keys that some, and that all of the warp's queries see.
+  // The first key that any of the warp's queries sees, and the first that all of them see.
   const int warp_first = kRanges ? a.ranges.LastFirst(b, warp_query + 1, length) : 0;
   const int warp_cut = kRanges ? a.ranges.LastFirst(b, warp_last + 1, length) : 0;
   int stage = 0;
@@ -371,13 +372,13 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
   const int head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
   const int kv_heads = static_cast<int>(a.kv_heads), group = heads / kv_heads;
   const int tiles = static_cast<int>((a.sequence + Shape::kKeys - 1) / Shape::kKeys);
-  // The first keys have the most queries.
+  // Blocks with the first keys come first, because these have the most queries.
   const int first_key = static_cast<int>(blockIdx.x % tiles) * Shape::kKeys;
   const int64_t b = blockIdx.x / tiles / kv_heads;
   const int g = static_cast<int>(blockIdx.x / tiles % kv_heads);
   const int length = static_cast<int>(a.Length(b));
   if (first_key >= length) return;
-  // The steps of a query head.
+  // The steps of one query head.
   const int first_step = a.causal ? first_key / kQueries : 0;
   const int all_steps = (length + kQueries - 1) / kQueries;
   const int end_step =
@@ -441,8 +442,8 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
       if constexpr (Shape::kApart) SkipPair();
       continue;
     }
-    // Rows are keys, columns are queries. A query behind the end has zeros for q, dout, lse and
-    // δ, and so adds nothing.
+    // Rows are keys, columns are queries. A query after the end has zeros for q, dout, lse and δ,
+    // and so adds nothing.
     const auto* const lse =
         reinterpret_cast<const float2*>(shared + stage * Shape::kStage + Shape::kFloats);
     const float2* const delta = lse + kQueries / 2;

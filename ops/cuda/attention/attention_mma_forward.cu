@@ -1,9 +1,9 @@
 // Blockwise attention with an online softmax (Dao 2023, "FlashAttention-2", algorithm 1) by
 // mma.sync: bf16, fp16, and float32 with products in TF32.
 //
-// A thread block has 64 or 128 queries of a head, a warp 16 or 32 of them, and walks over the keys;
+// A thread block has 64 or 128 queries of a head, a warp 16 or 32 of them, and loops over the keys;
 // the next keys and values are copied while the current ones are multiplied. FLOPs: 4·hd for each
-// score of the tiles that the mask touches. Bytes: q and out once, k and v once for each
+// score of the tiles that the mask does not hide. Bytes: q and out once, k and v once for each
 // thread block, mostly from L2.
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_mma.cuh"
@@ -16,24 +16,25 @@ namespace {
 template <typename T, int kWidth>
 struct ForwardShape {
   static constexpr bool kNarrow = kWidth <= 64;
-  // q is in registers; narrow float32 heads have more warps at a time instead.
+  // Whether q is held in registers. Narrow float32 heads have more warps at a time instead.
   static constexpr bool kHeld = kWidth <= 128 && !(kNarrow && kIsTf32<T>);
-  static constexpr int kBlocks = kNarrow ? 2 : 1;  // of 16 queries for a warp
+  static constexpr int kBlocks = kNarrow ? 2 : 1;  // number of blocks of 16 queries for a warp
   static constexpr int kQueries = kMmaWarps * kBlocks * 16;
-  static constexpr int kHalf = kIsTf32<T> ? 2 : 1;                 // twice the bytes: half the keys
-  static constexpr int kKeys = (kWidth <= 128 ? 64 : 32) / kHalf;  // at a time
+  static constexpr int kHalf = kIsTf32<T> ? 2 : 1;                 // with twice the bytes, half the
+                                                                   // keys fit
+  static constexpr int kKeys = (kWidth <= 128 ? 64 : 32) / kHalf;  // keys at a time
   static constexpr int kTile = kKeys * MmaRowBytes<T>(kWidth);
   static constexpr int kRows = kQueries * MmaRowBytes<T>(kWidth);
-  // Two stages of keys and values. Held queries arrive in the second one.
+  // Two stages of keys and values. Held queries are copied through the second one.
   static constexpr int kStage = 2 * kTile;
   static constexpr int kQ = kHeld ? kStage : 2 * kStage;
   static constexpr int kBytes = kHeld ? 2 * kStage : 2 * kStage + kRows;
   static_assert(kQ + kRows <= kBytes);
-  // Thread blocks on a multiprocessor, which limits registers.
+  // The number of thread blocks on a multiprocessor, which limits registers.
   static constexpr int kResident = kWidth <= 128 && kNarrow != kHeld ? 3 : 2;
 };
 
-// Weights are kept below 2 to this power, until they are divided by their sum.
+// Weights stay below 2 to this power, until they are divided by their sum.
 constexpr float kMostExponent = 8;
 
 template <typename T, int kWidth, bool kDropout, bool kRanges, typename Softcap,
@@ -49,7 +50,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
   const int lane = threadIdx.x % 32, warp = static_cast<int>(threadIdx.x) / 32;
   const int head = static_cast<int>(a.head), heads = static_cast<int>(a.heads);
   const int tiles = static_cast<int>((a.queries + Shape::kQueries - 1) / Shape::kQueries);
-  // The last queries see the most keys, so they come first.
+  // Blocks with the last queries come first, because these see the most keys.
   const int first_query = (tiles - 1 - static_cast<int>(blockIdx.x % tiles)) * Shape::kQueries;
   const int64_t bh = blockIdx.x / tiles;
   const int64_t b = bh / heads, h = bh % heads;
@@ -80,7 +81,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
   const int warp_row = warp * kBlocks * 16;
   const Left q(memory + Shape::kQ + warp_row * MmaRowBytes<T>(kWidth));
 
-  // Scores are in units of log 2.
+  // The factor gives scores in units of log 2.
   const float scale = a.scale * kLog2E;
   const int warp_query = first_query + warp_row, warp_last = warp_query + kBlocks * 16 - 1;
   const uint2 rng = kDropout ? a.dropout.Key() : uint2{};
@@ -88,7 +89,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
   float largest[kBlocks][2], total[kBlocks][2] = {}, sum[kBlocks][kWidth / 8][4] = {};
 #pragma unroll
   for (int m = 0; m < kBlocks; ++m) largest[m][0] = largest[m][1] = -INFINITY;
-  // The first keys that some, and that all of the warp's queries see.
+  // The first key that any of the warp's queries sees, and the first that all of them see.
   const int warp_first = kRanges ? a.ranges.LastFirst(b, warp_query + 1, queries) : 0;
   const int warp_cut = kRanges ? a.ranges.LastFirst(b, warp_last + 1, queries) : 0;
 
@@ -131,8 +132,8 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
           row_largest = fmaxf(row_largest, fmaxf(p[m][j][r * 2], p[m][j][r * 2 + 1]));
         }
         row_largest = QuadMax(row_largest);
-        // What the exponents are counted from moves only when they would become large: most steps
-        // leave the sums as they are.
+        // The reference of the exponents changes only when exponents would become large: most steps
+        // don't rescale the sums.
         const bool grows = (row_largest - largest[m][r]) * scale > kMostExponent;
         row_largest = grows ? row_largest : largest[m][r];
         moves = moves || grows;
@@ -150,7 +151,7 @@ __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaForwardKerne
             row_total += x;
           }
         }
-        // Of this lane's columns alone; the correction is the same for all.
+        // The sum of this lane's columns only; the correction is the same for all lanes.
         total[m][r] = fmaf(total[m][r], correction[m][r], row_total);
       }
       if constexpr (kDropout) {

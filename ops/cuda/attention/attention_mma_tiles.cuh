@@ -1,14 +1,14 @@
-// What the attention kernels of attention_mma_forward.cu and attention_mma_backward.cu have in
-// common: tiles in shared memory, and their products on the tensor cores by mma.sync (mma.cuh).
+// Code that attention_mma_forward.cu and attention_mma_backward.cu share: tiles in shared memory,
+// and their products on the tensor cores by mma.sync (mma.cuh).
 //
 // A warp has kBlocks blocks of 16 rows. Its results d[block][j] have 8 columns each; lane l's
 // values are at rows l / 4 and l / 4 + 8, columns 8·j + 2·(l % 4) + {0, 1}. The scores of one
-// product are in registers the left operand of the next: for TF32 both operands' inner elements are
-// taken in the order 0 2 4 6 1 3 5 7, which spares shuffles.
+// product are in registers as the left operand of the next: for TF32 both operands' inner elements
+// are taken in the order 0 2 4 6 1 3 5 7, which avoids shuffles.
 //
 // A row in shared memory is 16 bytes longer than its elements, so that eight rows' pieces of 16
-// bytes, and every second row's for TF32, lie in different banks. The threads that copied a float32
-// tile round it to TF32 there, before the barrier that shows it to the others.
+// bytes, and every second row's for TF32, are in different banks. The threads that copied a float32
+// tile round it to TF32 there, before the barrier that makes it visible to the others.
 #pragma once
 
 #include <cmath>
@@ -22,10 +22,10 @@
 
 namespace plimsoll::ops {
 
-inline constexpr int kMmaThreads = 128;  // for one set of rows
+inline constexpr int kMmaThreads = 128;  // threads for one set of rows
 inline constexpr int kMmaWarps = kMmaThreads / 32;
 
-// Bytes of a row of `width` elements in shared memory.
+// The bytes of a row of `width` elements in shared memory.
 template <typename T>
 constexpr int MmaRowBytes(int width) {
   return width * static_cast<int>(sizeof(T)) + 16;
@@ -36,22 +36,22 @@ __device__ inline char* MmaMemory() {
   return mma_memory;
 }
 
-// The place in shared memory of a warp's 32 keys where keys are the rows of results: with
-// RowOfResult a lane has the four keys that share its blocks of draws (base/dropout_draws.h).
+// The position in shared memory of a warp's 32 keys, if keys are the rows of results. With
+// RowOfResult, a lane then has the four keys that share its blocks of draws (base/dropout_draws.h).
 __device__ inline int PlaceOfKey(int key) {
   return key & ~31 | key / 8 % 2 * 16 | key % 2 * 8 | key / 16 % 2 * 4 | key / 2 % 4;
 }
 
-// The row, among a warp's, of a lane's results d[block][j][2·r + {0, 1}]. kPlaced: rows are keys,
-// placed by PlaceOfKey.
+// The row, among the warp's rows, of a lane's results d[block][j][2·r + {0, 1}]. kPlaced: rows are
+// keys, placed by PlaceOfKey.
 template <bool kPlaced>
 __device__ int RowOfResult(int block, int r) {
   const int row = static_cast<int>(threadIdx.x) % 32 / 4;
   return kPlaced ? row / 4 * 16 + block * 8 + row % 4 * 2 + r : block * 16 + r * 8 + row;
 }
 
-// Scores of keys before the first one that the query sees become −∞. Rows are the queries from
-// warp_query on, of which those from `queries` on don't matter, columns the keys from first_key on.
+// Sets scores to −∞ if their key is before the first one that the query sees. Rows are the queries
+// from warp_query on, columns the keys from first_key on; queries from `queries` on don't matter.
 template <int kBlocks, int kColumns>
 __device__ void HideEarlierKeys(const AttentionRanges& ranges, int64_t b, int warp_query,
                                 int queries, int first_key, float (&p)[kBlocks][kColumns][4]) {
@@ -71,8 +71,8 @@ __device__ void HideEarlierKeys(const AttentionRanges& ranges, int64_t b, int wa
 }
 
 // Copies kRows rows at a time of a matrix in global memory; rows from `end` on and columns from
-// `width` on become zeros. A thread has one column of pieces of 16 bytes, in every kStep-th row.
-// kPlaced: row i is put where PlaceOfKey says.
+// `width` on become zeros. A thread copies one column of 16-byte pieces, in every kStep-th row.
+// kPlaced: row i goes to the position PlaceOfKey(i).
 template <typename T, int kRows, int kWidth, int kThreads, bool kPlaced = false>
 class MmaCopy {
  public:
@@ -85,7 +85,7 @@ class MmaCopy {
     to_ = static_cast<uint32_t>((kPlaced ? 0 : row * MmaRowBytes<T>(kWidth)) + piece * 16);
   }
 
-  // Starts copying rows first, first + 1, …, from `further` elements on.
+  // Starts copying the rows first, first + 1, …, beginning at column `further`.
   __device__ void Start(uint32_t to, int first, int further = 0) const {
     const T* const from = from_ + first * stride_ + further;
     Each([&](int row) {
@@ -94,7 +94,7 @@ class MmaCopy {
     });
   }
 
-  // Rounds what this thread has copied, and waited for, to TF32.
+  // Rounds the elements that this thread has copied, and waited for, to TF32.
   __device__ void Round(uint32_t at) const {
     if constexpr (kIsTf32<T>) {
       Each([&](int row) {
@@ -107,17 +107,17 @@ class MmaCopy {
   }
 
  private:
-  static constexpr int kPieces = kWidth * static_cast<int>(sizeof(T)) / 16;  // of a row
+  static constexpr int kPieces = kWidth * static_cast<int>(sizeof(T)) / 16;  // pieces of a row
   static constexpr int kStep = kThreads / kPieces;
   static_assert(kStep >= 1);
 
-  // Counted from this thread's first row.
+  // The address of a row, counted from this thread's first row.
   __device__ uint32_t To(int row) const {
     const int place = kPlaced ? PlaceOfKey(static_cast<int>(threadIdx.x) / kPieces + row) : row;
     return to_ + static_cast<uint32_t>(place * MmaRowBytes<T>(kWidth));
   }
 
-  // Calls body(row), counted from this thread's first row, for its share.
+  // Calls body(row) for this thread's rows, counted from its first one.
   template <typename Body>
   __device__ static void Each(const Body& body) {
     const bool idle = kThreads % kPieces != 0 && threadIdx.x >= kStep * kPieces;
@@ -153,7 +153,7 @@ class SharedLeft {
   uint32_t from_;
 };
 
-// The same in registers.
+// The same left operand, held in registers.
 template <typename T, int kBlocks, int kWidth>
 class HeldLeft {
  public:
@@ -176,7 +176,7 @@ class HeldLeft {
   uint32_t values_[kSteps][kBlocks][4];
 };
 
-// Caps the products of queries and keys; nothing without a cap.
+// Caps the products of queries and keys; does nothing without a cap.
 template <typename Softcap, int kBlocks, int kColumns>
 __device__ void CapProducts(const Softcap& softcap, float (&p)[kBlocks][kColumns][4]) {
 #pragma unroll
@@ -186,7 +186,7 @@ __device__ void CapProducts(const Softcap& softcap, float (&p)[kBlocks][kColumns
   }
 }
 
-// d += a·bᵀ over the whole width for the first kColumns rows of the tile b.
+// d += a·bᵀ over the complete width, for the first kColumns rows of the tile b.
 template <typename T, int kBlocks, int kColumns, int kWidth, typename Left>
 __device__ void AddProducts(float (&d)[kBlocks][kColumns / 8][4], const Left& left, uint32_t b) {
   const int lane = threadIdx.x % 32;
@@ -208,7 +208,7 @@ __device__ void AddProducts(float (&d)[kBlocks][kColumns / 8][4], const Left& le
   }
 }
 
-// d += weights·b for kRows rows of the tile b. kMarked: weights below zero count as zero.
+// d += weights·b for kRows rows of the tile b. kMarked: negative weights count as zero.
 template <typename T, int kBlocks, int kRows, int kWidth, bool kMarked = false>
 __device__ void AddWeighted(float (&d)[kBlocks][kWidth / 8][4],
                             const float (&weights)[kBlocks][kRows / 8][4], uint32_t b) {
@@ -261,9 +261,9 @@ __device__ void AddWeighted(float (&d)[kBlocks][kWidth / 8][4],
   }
 }
 
-// Writes a block of AddWeighted's results, scaled: this lane's row r to rows[r], if that is before
-// `end`. `to`: row 0 and the first column. All lanes of a warp call it; *largest becomes at least
-// the largest magnitude, if it isn't nullptr.
+// Scales and writes a block of AddWeighted's results: this lane's row r goes to rows[r], if that is
+// before `end`. `to`: row 0 and the first column. All lanes of a warp call it. Raises *largest to
+// the largest magnitude, unless it is nullptr.
 template <typename T, int kWidth>
 __device__ void StoreSums(const float (&from)[kWidth / 8][4], const float (&scale)[2], T* to,
                           int64_t stride, const int (&rows)[2], int end, int width,
@@ -301,7 +301,7 @@ __device__ void LoadEight(const T* from, float (&to)[8]) {
   }
 }
 
-// Of a row whose values are in four neighbouring lanes.
+// The maximum of a row whose values are in four neighbouring lanes.
 __device__ inline float QuadMax(float x) {
   x = fmaxf(x, __shfl_xor_sync(~0u, x, 1));
   return fmaxf(x, __shfl_xor_sync(~0u, x, 2));

@@ -1,6 +1,6 @@
-// Definitions shared by the kernels of ops/cuda/attention/attention_one_pass_hopper.cu: their
-// arguments, a unit's position in the problem, and a thread block's shared memory with the barriers
-// between its parts. Only in code for sm_90a.
+// Definitions for the kernels of ops/cuda/attention/attention_one_pass_hopper.cu: their arguments,
+// a unit's position in the problem, and a thread block's shared memory with its barriers. Only in
+// code for sm_90a.
 #pragma once
 
 #include <cuda.h>
@@ -15,21 +15,21 @@ template <typename T>
 struct OnePassArguments {
   CUtensorMap qkv, dout, dqkv;
   AttentionBackwardArguments<T> a;
-  float* rows;  // [batch, heads, tiles, 2, 64]: lse·log₂e, then δ
-  float* sums;  // [batch, kv_heads, shared_blocks, 2]: dk and dv of 64 keys, as registers have them
+  float* rows;    // [batch, heads, tiles, 2, 64]: lse·log₂e, then δ
+  float* sums;    // [batch, kv_heads, shared_blocks, 2]: dk and dv of 64 keys, in register order
   int* counters;  // [1 + batch · kv_heads · shared_blocks · 2]
   int batch, heads, kv_heads, length, width;
   int chunks, tiles, blocks, shared_blocks, units;
   bool causal;
 
-  // Tokens of a row that are no padding; a.lengths isn't nullptr.
+  // The number of tokens of a row that are not padding; a.lengths must not be nullptr.
   __device__ int Length(int b) const { return max(0, min(length, a.lengths[b])); }
 };
 
-// Queries [first · 64, (first + tiles) · 64) of head h, and the key blocks that they see, from
-// `begin` on. With kRanges, `at` is the address of what FindRanges has left in shared memory: for
-// each tile the first key of its first query, and of its last. With kPadded a row counts as a
-// shorter one: a unit ends with its row, and has no blocks if its queries are padding.
+// A unit: the queries [first · 64, (first + tiles) · 64) of head h, and the key blocks that they
+// see, beginning with `begin`. With kRanges, `at` is the address of FindRanges's results in shared
+// memory: for each tile the first key of its first query, and of its last. With kPadded, a row ends
+// with its last token: so does the unit, which has no blocks if all its queries are padding.
 template <bool kRanges, bool kPadded>
 struct OnePassUnit {
   static_assert(!kRanges || !kPadded);
@@ -59,14 +59,14 @@ struct OnePassUnit {
       blocks = causal ? (first + tiles - 1) / 2 + 1 : a.blocks;
     }
   }
-  // Of the row.
+  // The length of the unit's row.
   template <typename T>
   __device__ int Length(const OnePassArguments<T>& a) const {
     return kPadded ? a.Length(b) : a.length;
   }
   template <typename T>
   __device__ void FindRanges(const OnePassArguments<T>& a) const {
-    // All loads are under way before the first is used.
+    // All loads are started before the first result is used.
     int keys[kTiles];
     const auto store = [&](uint32_t to) {
 #pragma unroll
@@ -85,7 +85,8 @@ struct OnePassUnit {
     }
     store(at + kTiles * 4);
   }
-  // The first key block that queries of the tile see; the first key that all of them see.
+  // FirstBlock: the first key block that queries of the tile see. The next function: the first key
+  // that all of them see.
   __device__ int FirstBlock(int tile) const {
     return kRanges ? static_cast<int>(LoadWord(at + tile * 4)) / kBlock : 0;
   }
@@ -94,7 +95,7 @@ struct OnePassUnit {
   }
   // The first tile of the unit whose queries see a key of the block.
   __device__ int FirstTile(int block) const { return causal ? max(0, block * 2 - first) : 0; }
-  // The end of those tiles; `before`: that of an earlier block, or 0.
+  // The end of those tiles; `before`: the end for an earlier block, or 0.
   __device__ int EndTile(int block, int before) const {
     if constexpr (!kRanges) {
       return tiles;
@@ -103,13 +104,13 @@ struct OnePassUnit {
       return before;
     }
   }
-  // Units that add to the block: those of all heads of the group, from the last chunk that sees it
-  // on.
+  // The number of units that add to the block: those of all heads of the group, from the last chunk
+  // that sees it on.
   __device__ int Writers(int block) const {
     return (chunks - (causal ? block * 2 / kTiles : 0)) * group;
   }
-  // With ranges, called by whole warps: the chunks after the unit's own of which no query sees the
-  // block.
+  // With ranges, called by complete warps: the number of chunks after the unit's own of which no
+  // query sees the block.
   template <typename T>
   __device__ int BlindChunks(const OnePassArguments<T>& a, int block) const {
     const int next = first / kTiles + 1;
@@ -130,8 +131,8 @@ struct OnePassUnit {
   bool causal;
   uint32_t at;
   int kv, b, g, h;  // kv = b · kv_heads + g
-  int group;        // heads of a key-value head
-  int order;        // among the units of a key-value head that have queries
+  int group;        // query heads of a key-value head
+  int order;        // index among the units of a key-value head that have queries
   int chunks, first, tiles, blocks;
 };
 
@@ -139,16 +140,16 @@ struct OnePassUnit {
 //
 //   sums     dq of each tile of the unit, float32, as the registers of one thread after another
 //   slots    a ring: the keys of a block, then q and dout of one tile after another
-//   values   of a block
-//   scores   a ring, if of one: the gradients of the scores of 128 keys and 64 queries, 16 bits
+//   values   the values of a block
+//   scores   a ring, of one place: the gradients of the scores of 128 keys and 64 queries, 16 bits
 //            (two places and three slots were 3 % slower)
 //   rows     lse and δ of the tile in the slot of the same number
-//   ranges   two places: of a unit and the next one
+//   ranges   two places: for a unit and the next one
 struct OnePassMemory {
   static constexpr int kSlots = 4, kStages = 1;
   static constexpr int kSlotBytes = 2 * kOperandTile;
   static constexpr int kTiles = OnePassUnit<false, false>::kTiles;
-  static constexpr int kSumBytes = kOnePassStep * kOnePassHead * 4;  // of a tile
+  static constexpr int kSumBytes = kOnePassStep * kOnePassHead * 4;  // bytes of a tile
   static constexpr int kRowBytes = kOnePassStep * 2 * 4;
 
   static constexpr int kSlotsAt = kTiles * kSumBytes;
@@ -172,8 +173,8 @@ struct OnePassMemory {
   __device__ uint32_t Values() const { return base + kValuesAt; }
   __device__ uint32_t Scores(Stage n) const { return base + kScoresAt + n.index * kSlotBytes; }
 
-  // Of the unit whose number comes in this round. The unit two further, which uses the place again,
-  // is announced when all warps have taken the one between, and so have done with this one.
+  // The ranges of the unit of this round. The unit after the next one reuses the place. It is
+  // announced when all warps have taken the next unit, and so have finished this one.
   __device__ uint32_t Ranges(Single n) const { return base + kRangesAt + n.round * kRangeBytes; }
 
   __device__ uint32_t Full(Slot n) const { return Barrier(n.index); }
@@ -215,8 +216,8 @@ struct OnePassMemory {
   __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
 };
 
-// What each warp but the copying one does: processes the units that its thread block takes, until
-// there are no more.
+// The loop of all warps but the copying one: processes the units that their thread block takes,
+// until no units are left.
 template <typename Unit, typename T, typename Work>
 __device__ void ForEachUnit(const OnePassArguments<T>& a, const OnePassMemory& m,
                             const Work& work) {
@@ -224,7 +225,9 @@ __device__ void ForEachUnit(const OnePassArguments<T>& a, const OnePassMemory& m
     AwaitBarrier(m.UnitFull(), n.round);
     int unit;
     asm volatile("ld.shared.s32 %0, [%1];" : "=r"(unit) : "r"(m.base + OnePassMemory::kUnitAt));
-    if (unit >= a.units) return;  // the use of the value matters: an arrival doesn't wait for it
+    if (unit >= a.units)
+      return;  // this use of the value is needed: an arrival alone doesn't wait
+               // for it
     ArriveByWarp(m.UnitEmpty());
     work(Unit(a, unit, m.Ranges(n)));
   }
@@ -238,8 +241,8 @@ __device__ void MultiplyHeldTile(float (&d)[32], const uint32_t (&a)[4][4], uint
   for (int k = 0; k < 4; ++k) MultiplyHeld<T>(d, a[k], OperandAt(right, k * 32), k > 0);
 }
 
-// Zeros for the keys from `count` on of 128 that LoadTransposedMatrices has brought, 16 at a time:
-// a thread has two keys next to each other in a register.
+// Writes zeros for the keys from `count` on, of 128 keys loaded by LoadTransposedMatrices, 16 at a
+// time. A register of a thread has two adjacent keys.
 __device__ inline void ClearHeldKeys(uint32_t (&keys)[8][4], int count) {
   const int column = threadIdx.x % 4 * 2;
 #pragma unroll

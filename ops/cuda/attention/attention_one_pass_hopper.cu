@@ -39,8 +39,8 @@
 namespace plimsoll::ops {
 namespace {
 
-// How dk and dv of 64 keys leave a unit: adds the sums of the units before; then leaves the sums to
-// the next unit, or writes them.
+// Ends a unit's work on dk and dv of 64 keys: adds the sums of earlier units; then leaves the sums
+// to the next unit, or writes them.
 template <bool kRanges, bool kPadded, typename T>
 __device__ void FinishKeys(const OnePassArguments<T>& a, const OnePassUnit<kRanges, kPadded>& u,
                            int block, int half, float (&dk)[32], float (&dv)[32],
@@ -85,7 +85,7 @@ using Memory = OnePassMemory;
 template <bool kRanges, bool kPadded>
 using Unit = OnePassUnit<kRanges, kPadded>;
 
-// Run by one thread: takes units and starts all copies, as their buffers become free.
+// Run by one thread: takes units and starts all copies, when their buffers are free.
 template <bool kRanges, bool kPadded, typename T>
 __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
   Memory::Slot n;
@@ -93,7 +93,7 @@ __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
 #pragma unroll 1
   for (;; units.Step()) {
     int unit = atomicAdd(a.counters, 1);
-    if constexpr (kPadded) {  // leaves out those without queries
+    if constexpr (kPadded) {  // skips units without queries
       while (unit < a.units && Unit<kRanges, kPadded>(a, unit, 0).tiles == 0) {
         unit = atomicAdd(a.counters, 1);
       }
@@ -139,7 +139,7 @@ __device__ void BringTiles(const OnePassArguments<T>& a, const Memory& m) {
   }
 }
 
-// A warpgroup that computes scores, for half `half` of each block's keys.
+// Run by a warpgroup that computes scores, for half `half` of each block's keys.
 template <bool kDropout, bool kRanges, bool kPadded, typename T>
 __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, int half) {
   const ResultPlace at;
@@ -155,7 +155,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
   Promise promise;
   const WeightDropper<kDropout> dropper(a.a.dropout);
   ForEachUnit<Unit<kRanges, kPadded>>(a, m, [&](const Unit<kRanges, kPadded>& u) {
-    // Queries of padding have weights of 1, whose products with zeros are nothing.
+    // Queries in padding have weights of 1, but these are multiplied by zeros.
     const auto await_tile = [&](Memory::Slot at, int tile) {
       m.AwaitFull(at);
       if (kPadded && tile + 1 == u.tiles) {
@@ -174,7 +174,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
       const uint32_t values = m.Values() + half * kOperandTile;
       int tile = u.FirstTile(block);
       const int diagonal = block * 2 + half - u.first;  // the tile of these keys' queries
-      if (u.causal && tile < diagonal) {                // sees none of them
+      if (u.causal && tile < diagonal) {                // the tile sees none of these keys
         m.AwaitFull(n);
         m.AwaitScoresEmpty(stage);
         ArriveByWarp(m.Empty(n));
@@ -217,7 +217,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
             const int last = u.Length(a) - 1 - block * 128 - half * 64;
 #pragma unroll
             for (int i = 0; i < 32; ++i) {
-              // Keys of padding come after all queries but those of padding.
+              // Keys in padding come after all queries except those in padding.
               const int column = kPadded ? min(at.Column(i), last) : at.Column(i);
               if (at.Row(i) > (u.causal ? column : last)) s[i] = 0;
             }
@@ -285,7 +285,7 @@ __device__ void AddKeyGradients(const OnePassArguments<T>& a, const Memory& m, i
   promise.Keep();
 }
 
-// The warpgroup that computes dq.
+// Run by the warpgroup that computes dq.
 template <bool kRanges, bool kPadded, typename T>
 __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m) {
   const int thread = threadIdx.x % kWarpgroup, lane = threadIdx.x % 32, warp = thread / 32;
@@ -307,7 +307,7 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
       end = u.EndTile(block, end);
       for (int tile = u.FirstTile(block); tile < end; ++tile, n.Step(), stage.Step()) {
         const int number = u.first + tile;
-        const bool added = block > u.FirstBlock(tile);  // of earlier blocks
+        const bool added = block > u.FirstBlock(tile);  // whether earlier blocks have added to it
         const uint32_t sums = m.Sums(tile) + thread * 16;
         float dq[32];
 #pragma unroll
@@ -326,7 +326,7 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
           CommitProducts();
           WaitForProducts<0>(dq);
         };
-        if (u.causal && number == block * 2) {  // sees none of the block's second half
+        if (u.causal && number == block * 2) {  // the tile sees no key of the block's second half
           add(std::false_type{});
         } else {
           add(std::true_type{});
@@ -345,14 +345,14 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
           }
           continue;
         }
-        // That was the last block: writes dq to memory, through the place of the sums.
+        // After the last block, writes dq to memory, through the memory of the sums.
 #pragma unroll
         for (int i = 0; i < 32; ++i) dq[i] *= a.a.scale * a.a.dropout.keep_scale;
         // Rows are the head's elements, columns are queries.
         AddLargestOfTile<T>(dq, 1, a.width, u.Length(a) - number * 64, a.a.largest);
         uint32_t packed[4][4];
         PackWeights<T>(dq, packed);
-        SyncWarpgroup(kName);  // all have read their sums
+        SyncWarpgroup(kName);  // all threads have read their sums
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
           StoreTransposedMatrices(m.Sums(tile) + offset + k * 2048, packed[k]);
@@ -363,7 +363,7 @@ __device__ void AddQueryGradients(const OnePassArguments<T>& a, const Memory& m)
       }
     }
     if (thread == 0) AwaitStoredBoxes<0>();
-    SyncWarpgroup(kName);  // the sums' place is free
+    SyncWarpgroup(kName);  // the memory of the sums is free
   });
 }
 
@@ -378,7 +378,7 @@ __global__ __launch_bounds__(kThreads,
     m.InitBarriers();
   }
   __syncthreads();
-  // The same for all threads of a warp; the shuffle tells the compiler so.
+  // All threads of a warp have the same role; the shuffle tells the compiler so.
   const int role = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (role == 0) {
     LeaveRegisters<32>();

@@ -1,7 +1,7 @@
-// Pieces that attention's kernels of warpgroups with different tasks are made of
+// Building blocks of attention's kernels whose warpgroups have different tasks
 // (attention_forward_hopper.cu, attention_one_pass_hopper.cu, attention_wide_hopper.cu,
-// attention_widest_hopper.cu): what such warpgroups need, products of tiles, sums and results of a
-// tile. Only in code for sm_90a.
+// attention_widest_hopper.cu): synchronization, products of tiles, sums and results of a tile. Only
+// in code for sm_90a.
 #pragma once
 
 #include "ops/cuda/exp2.cuh"
@@ -53,8 +53,8 @@ __device__ inline void StoreRelease(int* to, int value) {
   asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 
-// The lower half of the tensor cores' descriptor for data `further` bytes behind the tile with this
-// lower half.
+// LowerHalf: the lower half of the tensor cores' descriptor of a tile. OperandAt: the descriptor
+// for data `further` bytes after the tile with this lower half.
 __device__ inline uint32_t LowerHalf(uint32_t address) {
   return static_cast<uint32_t>(OperandDescriptor(address));
 }
@@ -88,8 +88,8 @@ __device__ void AddWeightedTile(float (&d)[32], const uint32_t (*a)[4], uint32_t
   }
 }
 
-// Sets rows of kPieces tiles side by side to zero, from row `count` on: padding is never read as a
-// number. Every warpgroup does it for itself before it uses the tiles; `name` is its barrier's.
+// Sets rows from `count` on of kPieces adjacent tiles to zero: padding is never read as numbers.
+// Every warpgroup does this itself before it uses the tiles. `name`: the name of its barrier.
 template <int kPieces>
 __device__ void ClearPadding(uint32_t tiles, int count, int name) {
   const int thread = threadIdx.x % kWarpgroup;
@@ -102,13 +102,15 @@ __device__ void ClearPadding(uint32_t tiles, int count, int name) {
   SyncWarpgroup(name);
 }
 
-// The same where it is open whether there are such rows; all are if `count` isn't positive.
+// The same if it is not known whether such rows exist. All rows are cleared if `count` isn't
+// positive.
 template <int kPieces>
 __device__ void ClearPaddingOf(uint32_t tiles, int count, int name) {
   if (count < 64) ClearPadding<kPieces>(tiles, max(0, count), name);
 }
 
-// Writes a result of 64 rows, scaled, 16 bytes at a time: the four threads of a row exchange words.
+// Scales and writes a result of 64 rows, 16 bytes at a time: the four threads of a row exchange
+// words.
 template <typename T>
 __device__ void StoreRows(const float (&from)[32], float scale, T* to, int64_t stride, int count,
                           int width) {
@@ -116,7 +118,8 @@ __device__ void StoreRows(const float (&from)[32], float scale, T* to, int64_t s
   const int quarter = threadIdx.x % 4;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    const int row = at.row + i / 2 * 8, group = i % 2 * 4;  // of eight columns, the first of four
+    const int row = at.row + i / 2 * 8, group = i % 2 * 4;  // the first of four words of eight
+                                                            // columns
     uint32_t words[4];
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
@@ -132,8 +135,8 @@ __device__ void StoreRows(const float (&from)[32], float scale, T* to, int64_t s
   }
 }
 
-// Sums of a 64 × 64 tile in scratch memory, as the registers of one thread after another: this
-// thread's begin at `from`.
+// Adds the sums of a 64 × 64 tile in scratch memory, stored as the registers of one thread after
+// another; those of this thread begin at `from`.
 __device__ inline void AddTileSums(const float4* from, float (&d)[32]) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
@@ -148,8 +151,8 @@ __device__ inline void LeaveTileSums(const float (&d)[32], float4* to) {
   }
 }
 
-// Sums that this unit has left for the next one, which hasn't been notified yet: the notification
-// comes later, when the sums have arrived, and so needs no waiting.
+// Sums that this unit has left for the next one, before notifying it. The notification comes later,
+// when the sums have arrived, and so needs no waiting.
 struct Promise {
   __device__ void Keep() {
     if (added == nullptr) return;

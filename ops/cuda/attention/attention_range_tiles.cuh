@@ -1,6 +1,6 @@
-// The masks of ranges (attention_ranges.cuh) for 64 × 64 scores, or weights, as Hopper's tensor
-// cores leave them in the registers of a warpgroup. Few tiles have any: the first keys are read
-// only there.
+// The masks of ranges (attention_ranges.cuh) for 64 × 64 scores, or weights, in the registers of a
+// warpgroup as Hopper's tensor cores leave them. Few tiles have a mask: the first keys are read
+// only for those.
 #pragma once
 
 #include "ops/cuda/attention/attention_ranges.cuh"
@@ -8,8 +8,8 @@
 
 namespace plimsoll::ops {
 
-// What a query's first key hides becomes `hidden`. Rows are the queries from first_query on, of
-// which those from `length` on don't matter, columns the keys from first_key on.
+// Sets scores of keys before the query's first key to `hidden`. Rows are the queries from
+// first_query on, columns the keys from first_key on; queries from `length` on don't matter.
 __device__ inline void HideEarlierKeys(const AttentionRanges& ranges, int64_t b, int first_query,
                                        int length, int first_key, float hidden, float (&s)[32]) {
   const ResultPlace at;
@@ -23,15 +23,15 @@ __device__ inline void HideEarlierKeys(const AttentionRanges& ranges, int64_t b,
   }
 }
 
-// Weights become 0 where the key is before the query's first one. Rows are the keys from first_key
-// on, columns the queries from first_query on, of which those from `length` on don't matter. A key
-// is seen by a number of the first queries, which is found by halving: so hardly any registers are
-// needed.
+// Sets weights to 0 if their key is before the query's first key. Rows are the keys from first_key
+// on, columns the queries from first_query on; queries from `length` on don't matter. The queries
+// that see a key are a number of the first ones. Bisection finds this number, and so needs hardly
+// any registers.
 __device__ inline void HideFromLaterQueries(const AttentionRanges& ranges, int64_t b,
                                             int first_query, int length, int first_key,
                                             float (&p)[32]) {
   const ResultPlace at;
-  int seen[2] = {0, 0};  // by that number of queries
+  int seen[2] = {0, 0};  // number of queries that see the key
 #pragma unroll 1
   for (int step = 64; step > 0; step /= 2) {
 #pragma unroll

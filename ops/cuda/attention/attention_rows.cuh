@@ -1,8 +1,8 @@
-// What the kernels for attention's gradients in one pass, and of the widest heads, read for each
-// query of a head: lse·log₂e and δ = Σ dout∘out, divided by dropout's keep_scale, for the queries
-// of a tile side by side. [batch, heads, tiles, 2, 64] floats; padding gets zeros.
+// The floats that the one-pass kernels for attention's gradients, and those for the widest heads,
+// read for each query of a head: lse·log₂e, and δ = Σ dout∘out divided by dropout's keep_scale.
+// Those of a tile's queries are adjacent: [batch, heads, tiles, 2, 64] floats; padding gets zeros.
 //
-// 16 bytes of out and of dout for a thread, kLanes threads for a query; a thread block has
+// A thread reads 16 bytes of out and of dout; kLanes threads share a query; a thread block has
 // 256 / kLanes queries, one head after another. Bytes: out, dout and lse once, 8 for each query.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace plimsoll::ops {
 
-// Also clears `count` counters.
+// Computes the floats, and clears `count` counters.
 template <typename T, int kLanes>
 __global__ __launch_bounds__(256, 4) void AttentionRowsKernel(
     const __grid_constant__ AttentionBackwardArguments<T> a, float* rows, int tiles, int* counters,
@@ -24,7 +24,7 @@ __global__ __launch_bounds__(256, 4) void AttentionRowsKernel(
   const bool there = row < a.Length(b) && column < a.head;
   const int64_t from = a.Out(b, there ? row : 0, 0) + (there ? column : 0);
   const float* const lse = a.lse + int64_t{b} * heads * a.sequence + (there ? row : 0);
-  const int64_t tile = int64_t{b} * heads * tiles + row / kTile;  // of the first head
+  const int64_t tile = int64_t{b} * heads * tiles + row / kTile;  // tile of the first head
   float* const to = rows + tile * 2 * kTile + row % kTile;
   for (int first = 0; first < heads; first += kAtOnce) {
     float out[kAtOnce][8] = {}, dout[kAtOnce][8] = {};
@@ -51,7 +51,7 @@ __global__ __launch_bounds__(256, 4) void AttentionRowsKernel(
   for (int i = block * 256 + threadIdx.x; i < count; i += 256 * blocks) counters[i] = 0;
 }
 
-// `rows` has `tiles` for each head.
+// `rows` has `tiles` tiles for each head.
 template <int kLanes, typename T>
 void LaunchAttentionRows(const AttentionBackwardArguments<T>& a, float* rows, int64_t tiles,
                          int* counters, int64_t count, cudaStream_t stream) {

@@ -1,10 +1,10 @@
 // A soft cap c of attention's scores (ops/attention/attention.h) in kernels: products s of queries
-// and keys become (c / scale) · tanh(s · scale / c) before any is masked. Times the scale that is
-// the capped score, so that nothing else of a kernel changes but dS, which gets the factor 1 −
+// and keys become (c / scale) · tanh(s · scale / c) before masking. Multiplied by the scale, that
+// is the capped score. So nothing else of a kernel changes except dS, which gets the factor 1 −
 // tanh².
 //
-// Kernels have a parameter of one of these types, the last one: with NoSoftcap, which is empty,
-// they have no code for any of this, and their other parameters keep their places.
+// The last parameter of kernels has one of these types. With NoSoftcap, which is empty, kernels
+// have no code for a cap.
 #pragma once
 
 #include <cmath>
@@ -35,8 +35,8 @@ struct ScoreSoftcap {
     return fmaf(-2 * out, __fdividef(1.0f, 1.0f + Exp2(s * in)), out);
   }
 
-  // 1 − tanh² of the score with that weight before dropout; `lse` is in units of log 2. The weight
-  // says what tanh was, so that scores need not be kept. A weight of 0 gets 0.
+  // 1 − tanh² of the score that has this weight before dropout; `lse` is in units of log 2. It is
+  // computed from the weight, so that scores need not be kept. A weight of 0 gives 0.
   __device__ float Slope(float weight, float lse) const {
     float log2;
     asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(log2) : "f"(weight));
@@ -44,18 +44,18 @@ struct ScoreSoftcap {
     return fmaf(-t, t, 1.0f);
   }
 
-  // In float32's precision, of a score that is scaled already: the capped score and its slope.
+  // The capped score and its slope, from a score that is already scaled, in float32's precision.
   __device__ float Score(float score, float& slope) const {
     const float t = tanhf(score / cap);
     slope = fmaf(-t, t, 1.0f);
     return cap * t;
   }
 
-  float cap = 0;  // 0: none
+  float cap = 0;  // 0: no cap
   float in = 0, out = 0, of_log = 0;
 };
 
-// The cap of a call whose scores have that scale.
+// The cap of a call whose scores have this scale.
 inline ScoreSoftcap SoftcapOf(const graph::Attributes& attributes, float scale) {
   const auto cap = static_cast<float>(AttentionSoftcap(attributes));
   return cap > 0 ? ScoreSoftcap(cap, scale) : ScoreSoftcap();
@@ -67,7 +67,7 @@ void DispatchSoftcap(const ScoreSoftcap& softcap, const Body& body) {
   softcap.caps() ? body(softcap) : body(NoSoftcap());
 }
 
-// Caps products in registers; nothing without a cap.
+// Caps products in registers; does nothing without a cap.
 template <typename Softcap, int N>
 __device__ void CapProducts(const Softcap& softcap, float (&s)[N]) {
   if constexpr (Softcap::kCaps) {
@@ -76,8 +76,8 @@ __device__ void CapProducts(const Softcap& softcap, float (&s)[N]) {
   }
 }
 
-// Calls body.template operator()<kDropout, kRanges>(softcap) with kRanges: the kernels for ranges
-// also serve calls without any, and there need not be twice as many.
+// Calls body.template operator()<kDropout, kRanges>(softcap) always with kRanges: the kernels for
+// ranges also handle calls without ranges, which halves the number of kernels.
 template <typename Body>
 void DispatchCapped(bool drops, const ScoreSoftcap& softcap, const Body& body) {
   drops ? body.template operator()<true, true>(softcap)

@@ -1,7 +1,7 @@
 // The two matrix products of blockwise attention, in float32 fused multiply-adds, for a thread
-// block of 128 threads. A warp owns 16 rows of a 64 × 64 tile. Its lane l has the 4 rows from 4·(l
-// / 8) on, and the columns 4·(l % 8) + 0 … 3 and the same plus 32. So rows are reduced by shuffles
-// alone, and both operands are read from shared memory 16 bytes at a time without bank conflicts.
+// block of 128 threads. A warp has 16 rows of a 64 × 64 tile. Its lane l has the 4 rows from 4·(l /
+// 8) on, and the columns 4·(l % 8) + 0 … 3 and those plus 32. So rows are reduced by shuffles, and
+// both operands are read from shared memory 16 bytes at a time without bank conflicts.
 #pragma once
 
 #include "ops/cuda/elements.cuh"
@@ -10,9 +10,10 @@ namespace plimsoll::ops {
 
 inline constexpr int kTile = 64;  // rows and columns of a tile
 inline constexpr int kTileThreads = 128;
-inline constexpr int kTileDepth = 32;   // of a product's inner dimension at a time
-inline constexpr int kTileRows = 4;     // of a thread
-inline constexpr int kTileColumns = 8;  // of a thread
+inline constexpr int kTileDepth = 32;   // part of a product's inner dimension that is processed at
+                                        // a time
+inline constexpr int kTileRows = 4;     // rows of a thread
+inline constexpr int kTileColumns = 8;  // columns of a thread
 
 // Position of this thread's elements in a tile.
 struct TilePlace {
@@ -23,8 +24,8 @@ struct TilePlace {
   int row, column;
 };
 
-// Rows of a matrix in global memory: `count` rows exist, each `width` elements wide; the others
-// count as zero. `packed`: every row can be read 16 bytes at a time.
+// Rows of a matrix in global memory: `count` rows exist, with `width` elements each; others count
+// as zero. `packed`: every row can be read 16 bytes at a time.
 template <typename T>
 struct TileRows {
   const T* data;
@@ -62,7 +63,7 @@ __device__ void LoadTransposed(const TileRows<T>& rows, int from, float* to) {
   for (int i = 0; i < kPerThread; ++i) to[(first + i) * kTile + r] = values[i];
 }
 
-// product[i][j] += Σ_d a[row i][d] · b[column j][d] over the rows' whole width.
+// product[i][j] += Σ_d a[row i][d] · b[column j][d] over the complete width of the rows.
 template <typename T>
 __device__ void AddRowProducts(const TileRows<T>& a, const TileRows<T>& b, TileBuffers& buffers,
                                float (&product)[kTileRows][kTileColumns]) {
@@ -88,8 +89,8 @@ __device__ void AddRowProducts(const TileRows<T>& a, const TileRows<T>& b, TileB
   }
 }
 
-// weights[column][row] of the tile, as AddWeightedRows reads it. Each warp writes and reads its own
-// rows only.
+// Stores the tile as weights[column][row], as AddWeightedRows reads it. Each warp writes and reads
+// only its own rows.
 __device__ inline void StoreWeights(const float (&tile)[kTileRows][kTileColumns], float* weights) {
   const TilePlace at;
 #pragma unroll

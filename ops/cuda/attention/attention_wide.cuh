@@ -1,7 +1,7 @@
-// Definitions shared by the kernels of ops/cuda/attention/attention_wide_hopper.cu: their
-// arguments, a unit's position in the problem, and a thread block's shared memory with the barriers
-// between its parts; and the threads that compute nothing: one brings the operands, one waits for
-// the unit's turns to add to dq, two have the copy engine add. Only in code for sm_90a.
+// Definitions for the kernels of ops/cuda/attention/attention_wide_hopper.cu: their arguments, a
+// unit's position in the problem, a thread block's shared memory with its barriers, and the threads
+// that don't compute. One of these fetches the operands, one waits for the unit's turns to add to
+// dq, two let the copy engine add. Only in code for sm_90a.
 #pragma once
 
 #include <cuda.h>
@@ -27,27 +27,28 @@ struct WideArguments {
   int head_places, key_places;
   bool causal;
 
-  // Tokens of a row that are no padding; a.lengths isn't nullptr.
+  // The number of tokens of a row that are not padding; a.lengths must not be nullptr.
   __device__ int Length(int b) const { return max(0, min(length, a.lengths[b])); }
 };
 
-// Keys [block · 128, …) of key-value head g, and `count` heads from h on, whose queries see them up
-// to tile `end`.
+// A unit: the keys [block · 128, …) of key-value head g, and `count` query heads beginning with h,
+// whose queries see the keys up to tile `end`.
 struct WideUnit {
   template <typename T>
   __device__ WideUnit(const WideArguments<T>& a, int unit) : WideUnit(a, unit, a.tiles) {}
   template <typename T>
   __device__ WideUnit(const WideArguments<T>& a, int unit, int end_tile) : end(end_tile) {
     const int group = a.heads / a.kv_heads, all = unit / a.blocks;
-    const int first = all / a.parts / kWideKeyHeads * kWideKeyHeads;  // key-value head
+    const int first = all / a.parts / kWideKeyHeads * kWideKeyHeads;  // first key-value head
     const int at_once = min(static_cast<int>(kWideKeyHeads), a.batch * a.kv_heads - first);
     const int offset = (all - first * a.parts) % at_once;
     part = (all - first * a.parts) / at_once;
-    block = unit % a.blocks;  // the longest come first
+    block = unit % a.blocks;  // the longest units come first
     kv = first + offset;
     b = kv / a.kv_heads;
     g = kv % a.kv_heads;
-    const int small = a.parts - group % a.parts;  // parts of a.part heads; the others have one more
+    const int small = a.parts - group % a.parts;  // number of parts with a.part heads; the others
+                                                  // have one more
     const int before = part * a.part + max(0, part - small);
     count = a.part + (part >= small);
     h = g * group + before;
@@ -61,11 +62,11 @@ struct WideUnit {
   int kv, b, g;  // kv = b · kv_heads + g
   int h, count;
   int heads_before;     // in the order in which units are taken
-  int per_head, steps;  // tiles
+  int per_head, steps;  // numbers of tiles
 };
 
 // A unit's steps: the tiles of one head after another, beginning with the first one that sees the
-// keys. So units of the same part are at different tiles at the same time.
+// keys. So units of the same part work on different tiles at the same time.
 struct WideStep {
   template <typename T>
   __device__ WideStep(const WideArguments<T>& a, const WideUnit& u) : h(u.h), tile(u.block * 2) {}
@@ -78,9 +79,9 @@ struct WideStep {
   int h, tile;
 };
 
-// What the computing warps need to know of a tile of queries, in a word: its number; with ranges
-// also the first of the key blocks that its queries see, and the first key that all of them see;
-// with padding the length of its row.
+// The description of a tile of queries for the computing warps, in one word: its number; with
+// ranges also the first of the key blocks that its queries see, and the first key that all of them
+// see; with padding the length of its row.
 template <bool kRanges, bool kPadded>
 struct WideTile {
   static_assert(!kRanges || !kPadded);
@@ -99,7 +100,7 @@ struct WideTile {
   __device__ int Number() const { return kRanges || kPadded ? word & 127 : word; }
   __device__ int FirstBlock() const { return kRanges ? word >> 7 & 63 : 0; }
   __device__ int Cut() const { return kRanges ? word >> 13 : 0; }
-  // Of the row, and its key blocks.
+  // The length of the tile's row, and the number of its key blocks.
   template <typename T>
   __device__ int Length(const WideArguments<T>& a) const {
     return kPadded ? word >> 7 : a.length;
@@ -112,8 +113,8 @@ struct WideTile {
   int word;
 };
 
-// The turn of the unit with key block `block` among those that add to dq of a tile: they add from
-// the block on the diagonal backwards.
+// The turn of the unit with key block `block` among the units that add to dq of a tile. They add
+// from the block on the diagonal backwards.
 struct WideTurn {
   template <typename T, bool kRanges, bool kPadded>
   __device__ WideTurn(const WideArguments<T>& a, int block, WideTile<kRanges, kPadded> at)
@@ -123,7 +124,7 @@ struct WideTurn {
   }
   __device__ bool First() const { return order == 0; }
   __device__ bool Last() const { return order + 1 == writers; }
-  // Whether there are sums of earlier units that it adds to its own.
+  // Whether the unit adds the sums of earlier units to its own.
   __device__ bool Loads() const { return Last() && !First(); }
 
   int writers, order;
@@ -132,12 +133,13 @@ struct WideTurn {
 // Shared memory of a thread block, 1024-byte aligned:
 //
 //   slots    a ring: q and dout of one tile after another
-//   keys     of the block, and values
+//   keys     the keys of the block, and its values
 //   scores   two places: the gradients of the scores of 128 keys and 64 queries, 16 bits
-//   sums     dq of a tile, float32, on its way to scratch memory or back, as the registers of one
-//            thread after another
+//   sums     dq of a tile, float32, copied to or from scratch memory, as the registers of one
+//   thread
+//            after another
 //   rows     lse and δ of the tile in the slot of the same number
-//   tiles    which tile that is
+//   tiles    the description of that tile
 //   turns    where the sums of two tiles are in scratch memory
 struct WideMemory {
   static constexpr int kSlots = 3;
@@ -165,29 +167,29 @@ struct WideMemory {
   __device__ uint32_t Rows(Slot n) const { return base + kRowsAt + n.index * kRowBytes; }
   __device__ uint32_t Keys(int half) const { return base + kKeysAt + half * kTile; }
   __device__ uint32_t Values(int half) const { return base + kValuesAt + half * kTile; }
-  // Of 128 keys: the two halves are behind each other.
+  // The scores of 128 keys: the two halves one after the other.
   __device__ uint32_t Scores(Pair n) const { return base + kScoresAt + n.index * kTile; }
-  // Of half of the columns.
+  // The sums of half of the columns.
   __device__ uint32_t Sums(int half) const { return base + kSumsAt + half * kSumBytes / 2; }
   // The tile in the slot (WideTile), and the row of its head (AttentionDropout::Row).
   __device__ uint32_t TileOf(Slot n) const { return base + kTilesAt + n.index * 8; }
   __device__ uint32_t TurnOf(Pair n) const { return base + kTurnsAt + n.index * 16; }
-  // The unit's number; with ranges its end follows, with padding the length of its row.
+  // The unit's number, followed by its end with ranges, or by the length of its row with padding.
   __device__ uint32_t UnitAt() const { return base + kUnitAt; }
 
-  // q, dout, lse and δ are there; are used up.
+  // Barriers: q, dout, lse and δ have arrived (Full), or are no longer needed (Empty).
   __device__ uint32_t Full(Slot n) const { return Barrier(n.index); }
   __device__ uint32_t Empty(Slot n) const { return Barrier(kSlots + n.index); }
-  // It is the unit's turn; its addition has ended.
+  // Barriers: it is the unit's turn (Given), or its addition has ended (Ended).
   __device__ uint32_t Given(Pair n) const { return Barrier(2 * kSlots + n.index); }
   __device__ uint32_t Ended(Pair n) const { return Barrier(2 * kSlots + 2 + n.index); }
   __device__ uint32_t ScoresFull(Pair n) const { return Barrier(kOthers + n.index); }
   __device__ uint32_t ScoresEmpty(Pair n) const { return Barrier(kOthers + 2 + n.index); }
-  // The sums of every second tile have been written, or read, by both warpgroups; their memory is
+  // Barriers: both warpgroups have written, or read, the sums of every second tile; their memory is
   // free.
   __device__ uint32_t SumsDone(Pair n) const { return Barrier(kOthers + 4 + n.index); }
   __device__ uint32_t SumsEmpty(Pair n) const { return Barrier(kOthers + 6 + n.index); }
-  // The sums of earlier units are there.
+  // Barrier: the sums of earlier units have arrived.
   __device__ uint32_t SumsLoaded() const { return Barrier(kOthers + 8); }
   __device__ uint32_t KeysFull() const { return Barrier(kOthers + 9); }
   __device__ uint32_t KeysEmpty() const { return Barrier(kOthers + 10); }
@@ -225,7 +227,8 @@ struct WideMemory {
   __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
 };
 
-// Waits until the barrier's phase of this round, or the one before, has ended.
+// Waits until the barrier's phase of this round has ended. If a later phase is in progress, it has
+// ended, too.
 template <int kCount>
 __device__ void AwaitRound(uint32_t barrier, RingPlace<kCount> n) {
   AwaitBarrier(barrier, n.round);
@@ -257,8 +260,9 @@ __device__ inline int4 LoadFour(uint32_t from) {
   return v;
 }
 
-// What the copying thread and the computing warps do: process the units that their thread block
-// takes, until there are no more. `work` gets a unit's number, its end and the length of its row.
+// The loop of the copying thread and the computing warps: processes the units that their thread
+// block takes, until no units are left. `work` gets a unit's number, its end and the length of its
+// row.
 template <bool kWarp, bool kRanges, bool kPadded, typename T, typename Work>
 __device__ void ForEachWideUnit(const WideArguments<T>& a, const WideMemory& m, const Work& work) {
   for (WideMemory::Single n;; n.Step()) {
@@ -273,20 +277,22 @@ __device__ void ForEachWideUnit(const WideArguments<T>& a, const WideMemory& m, 
     } else {
       asm volatile("ld.shared.s32 %0, [%1];" : "=r"(unit) : "r"(m.UnitAt()));
     }
-    if (unit >= a.units) return;  // the use of the value matters: an arrival doesn't wait for it
+    if (unit >= a.units)
+      return;  // this use of the value is needed: an arrival alone doesn't wait
+               // for it
     kWarp ? ArriveByWarp(m.UnitEmpty()) : Arrive(m.UnitEmpty());
     work(unit, end, length);
   }
 }
 
-// Starts the copy of 64 rows of a head to two tiles side by side.
+// Starts the copy of 64 rows of a head to two adjacent tiles.
 __device__ inline void LoadWideHead(uint32_t to, const CUtensorMap* map, int b, int row, int head,
                                     uint32_t barrier) {
   LoadHead(to, map, b, row, head, barrier);
   LoadHead(to + kOperandTile, map, b, row, head, barrier, 64);
 }
 
-// Run by one thread: starts all copies of operands, as their buffers become free.
+// Run by one thread: starts all copies of operands, when their buffers are free.
 template <bool kRanges, bool kPadded, typename T>
 __device__ void BringWideTiles(const WideArguments<T>& a, const WideMemory& m) {
   WideMemory::Slot n;
@@ -318,10 +324,10 @@ __device__ void BringWideTiles(const WideArguments<T>& a, const WideMemory& m) {
   });
 }
 
-// What the threads that add to dq need to know about a turn.
+// The description of a turn for the threads that add to dq.
 struct GivenTurn {
-  int place;  // of the sums; -1: there are no more turns
-  int after;  // the number of additions that says that this one has been done
+  int place;  // where the sums are; -1: no more turns
+  int after;  // the number of additions after this one
   bool first, last;
 };
 __device__ inline void StoreTurn(uint32_t to, const GivenTurn& t) {
@@ -332,29 +338,30 @@ __device__ inline GivenTurn LoadTurn(uint32_t from) {
   return {v.x, v.y, v.z != 0, v.w != 0};
 }
 
-// Numbers of additions to a tile of the head that uses a place in this round: before the first one,
-// and after the last one. With ranges and padding rows differ in the writers of a tile, so that
-// each head gets as many numbers as there are blocks, and one more.
+// The number of additions to a tile of the head that uses a place in this round: before the first
+// addition, and after the last one. With ranges and padding, rows differ in the number of writers
+// of a tile. Therefore each head gets one more number than there are blocks.
 template <bool kRanges, bool kPadded, typename T>
 __device__ int AdditionsOfRounds(const WideArguments<T>& a, int rounds, const WideTurn& turn) {
   return rounds * (kRanges || kPadded ? a.blocks + 1 : turn.writers);
 }
 
-// The batch row of a head, whose number is that in the order in which units are taken: the reverse
-// of WideUnit::heads_before.
+// The batch row of a head, given the head's number in the order in which units are taken: the
+// inverse of WideUnit::heads_before.
 template <typename T>
 __device__ int WideRow(const WideArguments<T>& a, int head) {
   const int group = a.heads / a.kv_heads;
-  const int first = head / group / kWideKeyHeads * kWideKeyHeads;  // key-value head
+  const int first = head / group / kWideKeyHeads * kWideKeyHeads;  // first key-value head
   const int at_once = min(static_cast<int>(kWideKeyHeads), a.batch * a.kv_heads - first);
   const int rest = head - first * group;
-  const int of_small = (a.parts - group % a.parts) * a.part * at_once;  // heads in small parts
+  const int of_small = (a.parts - group % a.parts) * a.part * at_once;  // number of heads in small
+                                                                        // parts
   const int offset = (rest < of_small ? rest / a.part : (rest - of_small) / (a.part + 1)) % at_once;
   return (first + offset) / a.kv_heads;
 }
 
-// With padding not all heads that have used a place before have had this tile. The rounds after
-// which it is free: up to that of the last one that had it.
+// The number of rounds after which the tile is free. With padding, not all heads that have used the
+// place before have had this tile: it is free after the round of the last head that had it.
 template <typename T>
 __device__ int RoundsUntilFree(const WideArguments<T>& a, int head, int tile) {
   do {
@@ -363,12 +370,13 @@ __device__ int RoundsUntilFree(const WideArguments<T>& a, int head, int tile) {
   return head < 0 ? 0 : head / a.head_places + 1;
 }
 
-// Orders this thread's accesses before and after it, of which some are the copy engine's.
+// Orders this thread's accesses before and after the fence, including those of the copy engine.
 __device__ inline void FenceCopies() { asm volatile("fence.proxy.async;" ::: "memory"); }
 
-// Run by one thread: takes units, and says when it is a unit's turn to add to the next tile. The
-// next unit is taken after the last turn of the one before: so no unit waits for its start while
-// its thread block waits for a turn that depends on it. Units whose keys are padding are left out.
+// Run by one thread: takes units, and announces when it is a unit's turn to add to the next tile.
+// The next unit is taken after the last turn of the previous one. So no unit waits for its start
+// while its thread block waits for a turn that depends on it. Units whose keys are padding are
+// skipped.
 template <bool kRanges, bool kPadded, typename T>
 __device__ void AwaitTurns(const WideArguments<T>& a, const WideMemory& m) {
   WideMemory::Pair n, before{1, 1};
@@ -430,7 +438,7 @@ __device__ void AwaitTurns(const WideArguments<T>& a, const WideMemory& m) {
   }
 }
 
-// Run by two threads, for every second tile each: adds the tile's sums to those in scratch memory,
+// Run by two threads, each for every second tile: adds the tile's sums to those in scratch memory,
 // and ends the unit's turn.
 template <typename T>
 __device__ void AddSums(const WideArguments<T>& a, const WideMemory& m, int first) {

@@ -42,8 +42,8 @@ constexpr int kThreads = 3 * kWarpgroup;
 using Memory = WideMemory;
 using Unit = WideUnit;
 
-// Adds the sums of the units before to dk and dv of 64 keys; then leaves the sums to the next unit,
-// or writes them.
+// Adds the sums of earlier units to dk and dv of 64 keys; then leaves the sums to the next unit, or
+// writes them.
 template <bool kPadded, typename T>
 __device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int length, int half,
                                float (&dk)[2][32], float (&dv)[2][32], Promise& promise) {
@@ -53,7 +53,7 @@ __device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int len
     int* const added = a.key_counts + place;
     const int after = u.kv / a.key_places * a.parts + u.part + 1;
     int before = after - 1;
-    if (kPadded && u.part == 0) {  // the last one that used the place, and had the block
+    if (kPadded && u.part == 0) {  // the last head that used the place and had the block
       int kv = u.kv;
       do {
         kv -= a.key_places;
@@ -97,7 +97,7 @@ __device__ void FinishWideKeys(const WideArguments<T>& a, const Unit& u, int len
   }
 }
 
-// A warpgroup that computes scores, for half `half` of each block's keys, and that half of dq's
+// Run by a warpgroup that computes scores, for half `half` of each block's keys and of dq's
 // columns.
 template <bool kDropout, bool kRanges, bool kPadded, typename T, typename Softcap>
 __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int half,
@@ -110,8 +110,8 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
   // found by changing bits 5 and 6 of the address.
   const uint32_t offset =
       half * kOperandTile + PieceOffset(warp * 16 + lane / 8 % 2 * 8 + lane % 8, lane / 16);
-  // The shuffle keeps the compiler from computing it again from the thread's number, which is slow
-  // to read.
+  // The shuffle keeps the compiler from computing the address again from the thread's number, which
+  // is slow to read.
   const uint32_t sums_at = __shfl_sync(~0u, m.Sums(half) + thread * 16, lane);
   Memory::Slot n;
   Memory::Single keys, loaded;
@@ -119,7 +119,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
   Promise promise;
   const WeightDropper<kDropout> dropper(a.a.dropout);
   ForEachWideUnit<true, kRanges, kPadded>(a, m, [&](int unit, int end, int length) {
-    int left, block;  // of the unit; what else it is isn't kept in registers
+    int left, block;  // of the unit; its other members are not kept in registers
     {
       const Unit u(a, unit, end);
       left = u.steps;
@@ -128,9 +128,9 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     float dk[2][32] = {}, dv[2][32] = {}, s[32];
     float d[32];  // dP, then dq
     Memory::Pair scores_before = scores;
-    int2 tile_before{};  // of which dq is due
+    int2 tile_before{};  // the tile whose dq is due
     const auto number = [](int2 tile) { return Tile(tile.x).Number(); };
-    // Queries of padding have weights of 1, whose products with zeros are nothing.
+    // Queries in padding have weights of 1, but these are multiplied by zeros.
     const auto clear_queries = [&] {
       if constexpr (kPadded) {
         const Tile tile(LoadTwo(m.TileOf(n)).x);
@@ -141,7 +141,7 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
     AwaitRound(m.KeysFull(), keys);
     keys.Step();
     if constexpr (kPadded) {
-      // For dq both warpgroups read all keys, each when the other one has given it scores of these.
+      // For dq both warpgroups read all keys, each after the other one has provided its scores.
       ClearPaddingOf<2>(m.Keys(half), length - first_key, 2 + half);
       ClearPaddingOf<2>(m.Values(half), length - first_key, 2 + half);
     }
@@ -213,8 +213,8 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       float2 lse[8];
 #pragma unroll
       for (int i = 0; i < 8; ++i) lse[i] = LoadSharedTwo(rows + i * 32);
-      // Has long been so: this keeps the compiler from mixing what follows with the products'
-      // start.
+      // The wait has long been over: it only keeps the compiler from mixing the following code with
+      // the start of the products.
       AwaitRound(m.Full(n), n);
 #pragma unroll
       for (int i = 0; i < 32; ++i) asm volatile("" : "+f"(s[i])::"memory");
@@ -223,13 +223,13 @@ __device__ void AddWideGradients(const WideArguments<T>& a, const Memory& m, int
       for (int i = 0; i < 32; ++i) {
         s[i] = Exp2(fmaf(s[i], scale, i % 2 == 0 ? -lse[i / 4].x : -lse[i / 4].y));
       }
-      // Keys behind a query, or behind the sequence's end.
+      // Hides keys after a query, and keys after the sequence's end.
       const int first_query = number(tile) * 64;
       if (a.causal ? first_query <= first_key : block + 1 == Tile(tile.x).Blocks(a)) {
         const int last = Tile(tile.x).Length(a) - 1 - first_key;
 #pragma unroll
         for (int i = 0; i < 32; ++i) {
-          // Keys of padding come after all queries but those of padding.
+          // Keys in padding come after all queries except those in padding.
           const int column = at.Column(i) + first_query - first_key;
           if (at.Row(i) > (!a.causal ? last : kPadded ? min(column, last) : column)) s[i] = 0;
         }
@@ -335,7 +335,7 @@ __global__ __launch_bounds__(kThreads,
     m.InitBarriers();
   }
   __syncthreads();
-  // The same for all threads of a warp; the shuffle tells the compiler so.
+  // All threads of a warp have the same number; the shuffle tells the compiler so.
   const int warp = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / 32, 0);
   if (warp < 4) {
     LeaveRegisters<24>();

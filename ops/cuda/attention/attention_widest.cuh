@@ -1,6 +1,6 @@
-// Definitions shared by the kernels of ops/cuda/attention/attention_widest_hopper.cu: their
-// arguments, a unit's position in the problem, and a thread block's shared memory with the barriers
-// between its parts. Only in code for sm_90a.
+// Definitions for the kernels of ops/cuda/attention/attention_widest_hopper.cu: their arguments, a
+// unit's position in the problem, and a thread block's shared memory with its barriers. Only in
+// code for sm_90a.
 #pragma once
 
 #include <cuda.h>
@@ -15,11 +15,11 @@ struct WidestArguments {
   CUtensorMap qkv, dout;
   AttentionBackwardArguments<T> a;
   const float* rows;  // [batch, heads, tiles, 2, 64]: lse·log₂e, then δ
-  int* next_unit;     // besides the first one of each thread block
+  int* next_unit;     // the next unit after the first one of each thread block
   int heads, kv_heads, sequence, width;
-  int tiles;  // of 64 tokens in a sequence
-  int parts;  // of a head: units of dq, or of dk and dv
-  int units;  // of all heads
+  int tiles;  // number of tiles of 64 tokens in a sequence
+  int parts;  // units of a head, for dq or for dk and dv
+  int units;  // units of all heads
   bool causal;
 
   __device__ int Length(int b) const {
@@ -31,8 +31,8 @@ struct WidestArguments {
   }
 };
 
-// Queries [first, first + 128) of head h, 64 for each warpgroup, and the tiles of keys that they
-// see, [begin, steps). The longest units of a head come first.
+// A unit: the queries [first, first + 128) of head h, 64 for each warpgroup, and the tiles of keys
+// that they see, [begin, steps). The longest units of a head come first.
 struct WidestQueries {
   template <typename T>
   __device__ WidestQueries(const WidestArguments<T>& w, int unit) {
@@ -44,9 +44,10 @@ struct WidestQueries {
     length = w.Length(b);
     steps = ((w.causal ? min(length, first + 128) : length) + 63) / 64;
   }
-  // Whether any of its tokens is no padding.
+  // Whether any token of the unit is not padding.
   __device__ bool exists() const { return first < length; }
-  // With ranges: their limit of an existing unit's tiles, of which SetLimit tells other threads.
+  // With ranges: finds the limit of the tiles of a unit that exists; SetLimit passes it to other
+  // threads.
   template <typename T>
   __device__ int FindLimit(const WidestArguments<T>& w) const {
     return w.a.ranges.First(b, first) / 64;
@@ -61,8 +62,8 @@ struct WidestQueries {
   int first, length, begin = 0, steps;
 };
 
-// Keys [first, first + 64) of key-value head g, and the tiles of queries of its group that see
-// them.
+// A unit: the keys [first, first + 64) of key-value head g, and the tiles of queries of its group
+// that see them.
 struct WidestKeys {
   template <typename T>
   __device__ WidestKeys(const WidestArguments<T>& w, int unit) {
@@ -92,7 +93,7 @@ struct WidestKeys {
   int first_tile, end_tile, steps;
 };
 
-// A step of such a unit: the tiles of one head after another.
+// The steps of such a unit: the tiles of one head after another.
 struct WidestStep {
   __device__ explicit WidestStep(const WidestKeys& u) : h(u.h), tile(u.first_tile) {}
   __device__ void Next(const WidestKeys& u) {
@@ -105,12 +106,12 @@ struct WidestStep {
   int h, tile;
 };
 
-// Shared memory of a thread block, 1024-byte aligned: what stays during a unit, a ring of tiles,
-// weights on their way from one warpgroup to the other, lse and δ of the queries in each slot, the
+// Shared memory of a thread block, 1024-byte aligned: tiles that stay during a unit, a ring of
+// tiles, weights that one warpgroup passes to the other, lse and δ of the queries in each slot, the
 // unit's number and limit, and the barriers.
 template <int kWidthPieces, int kStaying, int kRing, int kPassed, int kRows>
 struct WidestMemory {
-  static constexpr int kPieces = kWidthPieces;  // of 64 columns
+  static constexpr int kPieces = kWidthPieces;  // number of 64-column pieces
   static constexpr int kTile = kPieces * kOperandTile;
   static constexpr int kSlots = kRing;
   static constexpr int kRowBytes = 2 * 64 * 4;
@@ -130,7 +131,8 @@ struct WidestMemory {
   __device__ uint32_t Tile(Slot n) const { return base + kSlotsAt + n.index * kTile; }
   __device__ uint32_t UnitAt() const { return base + kUnitAt; }
 
-  // The unit's number and what stays are there; are used up.
+  // Barriers: the unit's number and the tiles that stay have arrived (UnitFull), or are no longer
+  // needed (UnitEmpty).
   __device__ uint32_t UnitFull() const { return Barrier(0); }
   __device__ uint32_t UnitEmpty() const { return Barrier(1); }
   __device__ uint32_t Full(Slot n) const { return Barrier(2 + n.index); }
@@ -157,16 +159,16 @@ struct WidestMemory {
   __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
 };
 
-// For dq. q and dout of 64 queries for each warpgroup stay; values and keys of the same 64 tokens
-// follow each other in the ring, values first, because they are free earlier.
+// The memory for dq. q and dout of 64 queries for each warpgroup stay. Values and keys of the same
+// 64 tokens follow each other in the ring, values first, because they are free earlier.
 template <int kPieces>
 struct WidestQueriesMemory : WidestMemory<kPieces, 4, kPieces == 3 ? 5 : 3, 0, 0> {
   __device__ uint32_t Queries(int part) const { return this->Staying(part); }
   __device__ uint32_t Dout(int part) const { return this->Staying(2 + part); }
 };
 
-// For dk and dv. k and v of 64 tokens stay; q and dout of the same 64 queries follow each other in
-// the ring; weights have two places.
+// The memory for dk and dv. k and v of 64 tokens stay. q and dout of the same 64 queries follow
+// each other in the ring; weights have two places.
 template <int kPieces>
 struct WidestKeysMemory : WidestMemory<kPieces, 2, kPieces == 3 ? 6 : 4, 2, kPieces == 3 ? 6 : 4> {
   using Slot = typename WidestKeysMemory::Slot;
@@ -187,9 +189,9 @@ struct WidestKeysMemory : WidestMemory<kPieces, 2, kPieces == 3 ? 6 : 4, 2, kPie
   }
 };
 
-// What the copying thread does: takes units, and gives the computing warps the numbers of those
-// that have work, when `stay` has started the copies of what stays during the unit. Then `follow`
-// starts those of its tiles. A number of w.units or more says that there are no more.
+// The loop of the copying thread. It takes units, lets `stay` start the copies of the tiles that
+// stay, and passes the unit's number to the computing warps if the unit has work. Then `follow`
+// starts the copies of its other tiles. A number of w.units or more means that no units are left.
 template <typename Unit, bool kRanges, typename T, typename Memory, typename Stay, typename Follow>
 __device__ void TakeWidestUnits(const WidestArguments<T>& w, const Memory& m, int staying,
                                 const Stay& stay, const Follow& follow) {
@@ -216,7 +218,7 @@ __device__ void TakeWidestUnits(const WidestArguments<T>& w, const Memory& m, in
   }
 }
 
-// What the computing warps do: work on these units.
+// The loop of the computing warps: works on these units.
 template <typename Unit, bool kRanges, typename T, typename Memory, typename Work>
 __device__ void ForEachWidestUnit(const WidestArguments<T>& w, const Memory& m, const Work& work) {
 #pragma unroll 1
