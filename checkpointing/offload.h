@@ -26,8 +26,8 @@
 
 namespace plimsoll::checkpointing {
 
-// Durations by which the starts and ends of copies are placed. Without them a copy starts as early,
-// and is awaited as late, as the limit on copies in flight allows.
+// Durations of nodes and copies, from which the pass schedules the copies. Without durations, each
+// copy starts as early and is awaited as late as the limit on copies in flight allows.
 struct OffloadOptions {
   std::function<double(const graph::OpCall&)> node_seconds = nullptr;
   std::function<double(int64_t bytes)> copy_seconds = nullptr;  // for either direction

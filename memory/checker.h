@@ -1,14 +1,16 @@
-// Checks a layout independently of how it was made: replays the programs on the bytes of the
-// arenas, and tracks for each byte which tensor and which node wrote it last.
+// Checks a layout independently of how it was made. The check replays the programs on the bytes of
+// the arenas, and tracks for each byte which tensor and which node wrote it last. Checked are:
 //
-// - Every read finds all its bytes last written by that tensor (through any of its aliases).
-// - Any two nodes that touch common bytes, one of them writing, are ordered.
-// - A node's outputs and workspace overlap nothing else that it touches, except that an output may
-//   exactly cover an input at a declared in-place pair, or surround one that is its own part.
-// - Persistent bytes, of whichever program, are written only by nodes that name their tensor, and
-//   lie at the same place in all programs. Those of kept tensors (memory/kept_tensors.h) may be
-//   written by others as well; then no program reads such a tensor, of this step or the next,
-//   before one has written it anew. So it is, too, whatever programs run between the steps.
+// - When a node reads a tensor, each byte of the tensor was last written as part of this tensor or
+//   of one of its aliases.
+// - Two nodes that touch the same byte are ordered if one of them writes the byte.
+// - The outputs and the workspace of a node overlap nothing else that the node touches. A declared
+//   in-place pair is an exception: its output may have exactly the bytes of its input, or contain
+//   the input if the input is this rank's own part of the output.
+// - A persistent tensor has the same place in all programs, and only nodes that write this tensor
+//   write its bytes. A kept tensor (memory/kept_tensors.h) is an exception: nodes that write other
+//   tensors may write its bytes. After that, no program of this step or the next reads the kept
+//   tensor before a program has written it anew, whatever programs run between the steps.
 // - Aliases lie within their base; offsets are aligned; nothing lies outside its arena.
 #pragma once
 

@@ -86,8 +86,8 @@ class CostModel {
   std::string when_;
   std::unordered_map<std::string, double> exact_;                   // by signature: measured
                                                                     // seconds
-  std::map<std::string, std::map<double, double>> points_by_kind_;  // by kind: measured seconds, by
-                                                                    // ideal ones
+  std::map<std::string, std::map<double, double>> points_by_kind_;  // by kind, then by ideal
+                                                                    // seconds: measured seconds
   std::shared_ptr<Asked> asked_;  // cached results for these measurements; nullptr: no results yet
 };
 

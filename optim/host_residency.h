@@ -24,7 +24,7 @@ struct FetchGroup {
   size_t first = 0;       // the node at which the residencies begin
   size_t earliest = 0;    // no copy starts before this node
   bool in_block = false;  // whether a node of a block needs the tensors
-  bool at_end = false;    // whether they belong to the update at the end of a step
+  bool at_end = false;    // whether the residencies are in the update at the end of a step
   int64_t bytes = 0;      // bytes of all tensors
   int64_t to_load = 0;    // bytes of the tensors that are fetched
   std::vector<Residency> residencies;

@@ -85,9 +85,10 @@ FoundExamples FindExamples(const std::vector<MappedFile>& files, const ChatOptio
 void CheckFirstExample(std::string_view start, const std::string& path, const ChatOptions& chats,
                        const Tokenizer& tokenizer);
 
-// Receives ids. `carries_loss`: whether these ids carry loss as targets. `text_bytes`: the size of
-// ExampleReader's result, passed with the last ids of an example, or of each text of a preference;
-// 0 with earlier ids. So the receiver knows where texts end.
+// Receives the ids of a text in one or more calls. `carries_loss`: whether these ids carry loss as
+// targets. `text_bytes`: 0, except in the last call for a text, so that the receiver knows where
+// texts end. In that call it is the size of the example as ExampleReader converted it; each of the
+// two texts of a preference has half of this size.
 using ExampleSink =
     FunctionRef<void(std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss)>;
 

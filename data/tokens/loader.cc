@@ -37,7 +37,8 @@ WindowCut CutSource(int64_t tokens, int64_t sequence) {
 // A stream of random numbers, different from those of WindowOrder.
 constexpr uint64_t kPartStream = 3;
 
-// The first part uses the seed itself, so that a single part has the same order as a plain list.
+// The seed for a part of a mixture. The first part uses `seed` unchanged, so that a mixture of one
+// part reads its sources in the same order as a plain list of these sources is read.
 uint64_t SeedOf(uint64_t seed, size_t part) {
   return part == 0 ? seed : Hash(seed, kPartStream, part);
 }

@@ -1,28 +1,35 @@
-// Cross-entropy whose softmax needs no pass over the logits, in bf16 and fp16 on Hopper. The
-// product that makes the logits l = x·weightᵀ of a row writes, instead of them,
+// Cross-entropy whose softmax needs no pass over the logits, in bf16 and fp16 on Hopper. For each
+// row of x, the product l = x·weightᵀ computes the logits l but does not store them. Instead the
+// product stores
 //
-//   e[v] = 2^(log2 e · (l[v] − c) − 32),  c the logit of the row's target, found before,
+//   e[v] = 2^(log2 e · (l[v] − c) − 32),  where c is the logit of the row's target,
 //
-// and the sums of e, unrounded, over each of its tiles. With s = Σ e
+// and the sum of the unrounded e over each tile of the product. An earlier kernel computes c. With
+// s = Σ e
 //
 //   loss = log(2^32 s),  lse = c + loss,  softmax(l) = e / s
 //
-// and e[target] ← 2^-32 − s turns a row of e into s times the gradient of its logits. The products
-// that read it then need only scaled rows: of x for the gradient of the weight, of the result for
-// the gradient of x.
+// When e[target] is set to 2^-32 − s, a row of e becomes s times the gradient of the row's logits.
+// Two products read e afterwards, and correct for s by scaling rows: the gradient of the weight is
+// the product of e and scaled rows of x, and the rows of the gradient of x are scaled after the
+// product.
 //
-// e is bf16 whatever the type of x and weight: its relative rounding error does not depend on its
-// size, as bf16 has float32's exponents. The products that read it take their other operand in
-// bf16, too: the scaled rows of x, and in fp16 a copy of the weight. A dx beyond fp16's range is
-// infinite, which is what a dynamic loss scale looks for. Values below 2^-94 of the target's become
-// zero. s may reach 2^94, a loss of 87 nats. Rows beyond are computed again, relative to their
-// largest logit, by a slower path that takes two passes over the weight per row.
+// e is bf16 whatever the type of x and weight. Its relative rounding error does not depend on its
+// size, because bf16 has the exponents of float32. The two products that read e take their other
+// operand in bf16, too: the scaled rows of x, and in fp16 a copy of the weight. A value of dx
+// beyond fp16's range becomes infinity, which a dynamic loss scale detects. A value of e below
+// 2^-94 of the target's e becomes zero. s may reach 2^94, which is a loss of 87 nats. A row with a
+// larger s is computed again by a slower path, relative to the row's largest logit. This path reads
+// the weight twice per row.
 //
-// Ignored rows are computed as if their target were 0, but count nothing: their scale is 0.
+// An ignored row is computed as if its target were 0, but contributes nothing, because its scale
+// is 0.
 //
-// With a vocabulary that is split among ranks, the ranks all-reduce for each row: c, to which only
-// the rank that has the target adds; the largest logit on those ranks where the row is out of
-// range, so that all compute it again relative to that one; and s.
+// If the vocabulary is sharded among ranks, the ranks all-reduce three values for each row:
+// - c, by a sum to which only the rank that has the target contributes;
+// - the largest logit, by a maximum over the ranks on which the row is out of range. If there are
+//   such ranks, all ranks compute the row again relative to this logit;
+// - s, by a sum.
 #pragma once
 
 #include <cuda_bf16.h>

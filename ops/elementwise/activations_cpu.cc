@@ -146,7 +146,8 @@ void GeluWithBackward(const CpuContext& ctx) {
   });
 }
 
-// The activation of a gate: its value, its slope, and d · value.
+// The activation of a gate. Value() is the activation, Slope() is the derivative of the activation,
+// and Times(d) is the activation times d.
 template <typename T>
 struct SiluGate {
   explicit SiluGate(Vec<T> gate) : x(gate), s(Sigmoid<T>(gate)) {}

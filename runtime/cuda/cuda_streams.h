@@ -24,9 +24,10 @@ struct CudaStreams {
   static constexpr size_t kMostAxes = 4;
 
   CudaStream compute, to_host, to_device;
-  // One stream for each axis of the mesh: sums that the next layer waits for must not queue after
-  // sums of gradients, which only the update waits for. Each axis has its own communicator, which
-  // shares nothing with the others, and all ranks enqueue the calls of all axes in one order.
+  // One stream for each axis of the mesh. Reductions that the next layer waits for must not queue
+  // after reductions of gradients, which only the update waits for. Each axis has its own
+  // communicator, which shares nothing with other communicators, and all ranks enqueue the calls of
+  // all axes in the same order.
   std::array<Collectives, kMostAxes> collectives;
 
   cudaStream_t of(CudaStreamIndex which) const {

@@ -21,7 +21,8 @@ struct VolumeScores {
   std::vector<double> dice;
 };
 
-// Scores a volume whose intensities are classes below `classes`, possibly with labels.
+// Scores a segmented volume: the value of each voxel is its class, a number below `classes`. If the
+// volume has no labels, all Dice coefficients are NaN.
 VolumeScores ScoresOf(const data::Volume& segmented, int64_t classes);
 
 // The mean of the classes' Dice, without class 0, the background, and without NaN. NaN if no value
@@ -49,7 +50,8 @@ class MeanScores {
 // Lines for people, without a newline at the end. A class without a name is shown by its number.
 std::string ScoresText(const VolumeScores& scores, const std::vector<std::string>& names);
 std::string ScoresText(const MeanScores& scores, const std::vector<std::string>& names);
-// JSON for programs: "classes", with an object for each, and "mean_dice"; null means NaN.
+// The scores as JSON, for scripts to read. "classes" is an array with an object for each class, and
+// "mean_dice" is a number. NaN is written as null.
 nlohmann::ordered_json ScoresJson(const VolumeScores& scores,
                                   const std::vector<std::string>& names);
 nlohmann::ordered_json ScoresJson(const MeanScores& scores, const std::vector<std::string>& names);

@@ -101,9 +101,10 @@ const char* FirstOpenLayout(const config::RunConfig& config);
 // Combinations with fewer techniques come first. Combinations without an effect are omitted.
 std::vector<config::RunConfig> Alternatives(const config::RunConfig& config,
                                             const models::Model& model);
-// Sets the open knobs that affect results to the values that an earlier part of the run had, given
-// by key. Returns these settings: "train.micro_batch: 8"; empty if no such knob is open, or if the
-// batch has changed.
+// For a resumed run: sets the open knobs that affect results to their values in `earlier`, which
+// has the values that an earlier part of the run used. Returns the new settings, such as
+// "train.micro_batch: 8". Returns an empty text if no such knob is open, or if the batch has
+// changed.
 std::string KeepChoices(config::RunConfig& run, const ConfigTexts& earlier);
 // Advice for models in which the samples of a micro-batch affect one another: ", or groups of …";
 // empty if the model has no groups of samples.

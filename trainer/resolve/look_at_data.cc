@@ -30,8 +30,8 @@ constexpr int64_t kMostRead = int64_t{8} << 20;
 // The most bytes that FirstSlots allocates for samples.
 constexpr int64_t kMostRows = int64_t{256} << 20;
 
-// The samples that the first data rank reads, counted as in training. If the batch is not cut yet,
-// counted as by StepOf.
+// Returns which samples data rank 0 reads, in micro-batches as in training. If the size of a
+// micro-batch is still open, returns the samples that StepOf returns.
 data::Draws FirstDraws(const config::RunConfig& config, const models::Model& model,
                        int64_t started) {
   if (config.train.micro_batch == 0) return StepOf(config, model, started);

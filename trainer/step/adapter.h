@@ -35,8 +35,8 @@ void StartAdapter(Session& session, const models::Model& model, const config::Ru
 // unknown and passes.
 void RequireBase(const std::string& checksum, const std::string& adapter, const std::string& base);
 
-// UserError if the base weights of `adapter`, an adapter or snapshot, were random: then no file has
-// them.
+// Throws a UserError if `adapter`, the name of an adapter or a snapshot, was trained with random
+// base weights, because no file has these weights.
 void RequireStoredModel(const config::RunConfig& config, const std::string& adapter);
 
 // Sets initial values that depend on seed and name alone. With them the model computes the same as
