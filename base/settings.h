@@ -80,8 +80,8 @@ class Settings {
   void Derive(const std::string& name, SettingValue value);
   void Remove(const std::string& name) { entries_.erase(name); }
   bool IsGiven(std::string_view name) const;
-  // The place of a setting for messages that name a second setting: " (run.yaml:4)"; empty if the
-  // file doesn't set it.
+  // Where the file sets a setting, as text to put after the setting's name in a message:
+  // " (run.yaml:4)". Empty if the file doesn't set it.
   std::string At(std::string_view name) const;
 
   std::vector<std::string> Names() const;

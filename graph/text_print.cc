@@ -37,7 +37,8 @@ class Printer {
 
   std::string Run() {
     text_ = "program " + program_.name() + "\n";
-    // Prints the declarations of all tensors that no node declares by writing them first.
+    // Prints the declarations of persistent tensors and of tensors that no node writes. Any other
+    // tensor is declared by the first node that writes it.
     std::vector<bool> produced(program_.tensors().size(), false);
     for (const Node& node : program_.nodes()) {
       for (TensorId id : node.outputs) Mark(produced, id);

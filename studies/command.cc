@@ -201,7 +201,7 @@ class AblationRun {
   const Study& study_;
   const std::vector<StudyRow>& rows_;
   const StudyDirectory& directory_;
-  std::string front_;  // the names printed last
+  std::string front_;  // the names of the rows that were printed last
 };
 
 }  // namespace

@@ -47,8 +47,10 @@ struct LossExponentials {
   graph::DType stored;  // type of x, weight and dx: bf16 or fp16
   const void* x;        // the chunk's rows
   const void* weight;
-  const int32_t* targets;  // of the chunk, as losses and lse; negative: ignored
-  const float* scale;      // nullptr by row
+  // [count], like losses and lse: the targets of the chunk's rows. A row with a negative target is
+  // ignored.
+  const int32_t* targets;
+  const float* scale;  // nullptr by row
   // nullptr: no gradients, exponentials are not stored. By row: dlogp, [count].
   const float* dloss;
   float* losses;       // or nullptr

@@ -47,8 +47,9 @@ struct DataSpeed {
 DataSpeed DataSpeedOf(const config::RunConfig& config, const DataRate& rate, int64_t workers,
                       int cores, double samples, double step_seconds);
 
-// "data: 1.19k samples/s a thread, 9.5k with 8 workers; the step takes 8.2k/s". If data holds
-// training back, " and would wait 45 % of the time: " and way_out follow.
+// The rates as a line of text: "data: 1.19k samples/s a thread, 9.5k with 8 workers; the step takes
+// 8.2k/s". If training waits for data (DataSpeed::HoldsBack), the text continues with " and would
+// wait 45 % of the time: " and DataSpeed::way_out.
 std::string DataSpeedText(const DataSpeed& speed);
 nlohmann::ordered_json DataSpeedJson(const DataSpeed& speed);
 

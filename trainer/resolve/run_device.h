@@ -48,7 +48,7 @@ struct Card {
   std::string name;
   int64_t memory_bytes;
 };
-// The GPU that `config` names, or this machine's; nothing: no GPU exists.
+// The GPU that `config` names, or else this machine's GPU; nullopt if this machine has no GPU.
 std::optional<Card> CardFrom(const config::RunConfig& config);
 // The name of the GPU that `config` plans for: the one it names, this machine's, or, without one,
 // an NVIDIA H200. Empty on the CPU.
