@@ -57,8 +57,8 @@ class CudnnConvolution {
 
   // The names of the plans, the favourites of cuDNN's heuristics first. A name is an engine and its
   // knobs, such as "eng38_k2=4_k5=1"; it means the same in every process with this version of
-  // cuDNN. The list includes plans that can't be built and plans that are left out. It
-  // is empty if no plan exists.
+  // cuDNN. The list includes plans that can't be built and plans that are left out. It is empty if
+  // no plan exists.
   const std::vector<std::string>& names() const;
 
   // False when cuDNN can't build the plan, it is left out, or it needs more than the workspace.
