@@ -46,7 +46,8 @@ struct PhasePrograms {
 // consecutive, or a transfer would begin in one program and end in another.
 PhasePrograms CutPhases(const Program& program, const PhaseCutOptions& options);
 
-// The temporaries that a slot keeps from its forward to its backward pass.
+// The temporaries that a slot (the memory of one micro-batch) keeps from the forward pass of its
+// micro-batch to the backward pass.
 std::vector<TensorId> KeptForBackward(const Program& program);
 
 // Removes all tensors that no node mentions, including carried ones.

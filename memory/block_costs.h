@@ -33,7 +33,8 @@ class BlockCosts {
  private:
   void AddChains(int side, OptionProblem& problem) const;
   void Learn(int level, const BlockShapes::Level& made);
-  // The bytes alive in a program's region in addition to those that the block's shape predicts.
+  // The bytes by which a shape of a block underestimates the bytes that are alive in a region
+  // (memory/step_use.h) of a program.
   int64_t Correction(size_t program, int region, int block, int shape) const;
 
   const Variant& variant_;

@@ -93,9 +93,10 @@ bool BlockShapes::any_estimate() const {
 void BlockShapes::GroupBlocks(const Variant& variant) {
   const std::vector<std::string> texts = TextsOf(variant);
   const int blocks = static_cast<int>(texts.size()) - 1;
-  std::map<std::string, int> likes;                  // by text: the first kind with that text
-  std::map<std::pair<std::string, int>, int> known;  // by text, and by whether the block is at an
-                                                     // end of the row of blocks
+  std::map<std::string, int> likes;  // by text: the first kind with that text
+  // By text, and by whether the block is the first one (1), the last one (2) or neither (0): the
+  // kind of the block.
+  std::map<std::pair<std::string, int>, int> known;
   for (int block = 0; block < blocks; ++block) {
     const int end = block == 0 ? 1 : block == blocks - 1 ? 2 : 0;
     const auto [found, fresh] =

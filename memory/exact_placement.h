@@ -37,9 +37,9 @@ struct ExactPlacement {
 // With more buffers the verdict is kUndecided at once: the search recurses once for each buffer.
 inline constexpr int64_t kMostExactBuffers = 2048;
 
-// Places the intervals so that none ends above `capacity`. Sizes are not rounded. `work` limits the
-// search, in pairs of a buffer and a section of its lifetime; at most one node exceeds it. The
-// result is the same on any machine.
+// Places the intervals so that none ends above `capacity`. Sizes are not rounded. `work` limits how
+// many pairs of a buffer and a section of its lifetime the search visits. At most the last step of
+// the search exceeds this limit. The result is the same on any machine.
 ExactPlacement PlaceWithin(std::span<const Interval> intervals, int64_t capacity, int64_t work);
 
 }  // namespace plimsoll::memory

@@ -39,7 +39,8 @@ std::vector<Span> SpansOf(const Program& program, const KeptNeeds& kept) {
   return spans;
 }
 
-// Finds the first and last use of every root that lives only in a part of the program.
+// Finds the first and last use of every root tensor: a tensor that owns its memory, no alias.
+// Tensors that are alive throughout the program are skipped.
 void FindUses(const Program& program, const std::vector<Span>& spans, Lifetimes& result) {
   const size_t count = program.tensors().size();
   const int32_t last_node = static_cast<int32_t>(program.nodes().size()) - 1;
@@ -96,8 +97,8 @@ bool Fits(const Program& program, const std::vector<Span>& spans, const Lifetime
           int32_t n, TensorId root, TensorId output) {
   const Tensor& from = program.tensor(root);
   const Tensor& to = program.tensor(output);
-  const bool begins =
-      spans[output] != Span::kFromBegin && lifetimes.first_use[output] == n;  // -1: throughout
+  // The first use is -1 for a tensor that is alive throughout the program.
+  const bool begins = spans[output] != Span::kFromBegin && lifetimes.first_use[output] == n;
   return !to.alias && begins && to.place == from.place && to.bytes() == from.bytes();
 }
 

@@ -15,7 +15,8 @@ namespace {
 // keeps. If there are more, it keeps those with evenly spaced needs. With copies, combinations also
 // differ in the distance to the next block that copies.
 constexpr size_t kCarried = 2048, kCarriedWithCopies = 256;
-// The limit with chains, which multiply the options.
+// The limit on the number of combinations if an option may cover a chain of blocks. Chains multiply
+// the number of options.
 constexpr size_t kCarriedWithChains = 1024;
 
 // The bytes of a copy in flight count in addition to the needs of at most this many blocks.
@@ -298,7 +299,8 @@ class OptionSearch {
     return forward < seconds ? -1 : std::min(window, static_cast<int>(kNear) - 1);
   }
 
-  // Whether every copy of the block has ended `distance` blocks later, in each direction.
+  // Whether `distance` blocks, from this one on, compute at least as long as the longest copy
+  // takes, both in the forward pass and in the backward pass.
   bool IsFar(int block, size_t distance) const {
     double forward = 0, backward = 0;
     for (int i = block; i < block + static_cast<int>(distance) && i < blocks_; ++i) {

@@ -234,8 +234,9 @@ class SkylineSearch {
     return key;
   }
 
-  // Places the items that are left. If it returns kImpossible, blame_ is a range of sections whose
-  // floors, with the items left, suffice to make it impossible, whatever the other sections are.
+  // Places the items that are left. If it returns kImpossible, blame_ is a range of sections:
+  // because of the floors of these sections, the items that are left cannot be placed, whatever the
+  // floors of the other sections are.
   Verdict Solve(size_t depth, int64_t left) {
     if (left == 0) return Verdict::kPlaced;
     if (levels_.size() < depth + 2) levels_.resize(depth + 2);

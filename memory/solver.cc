@@ -16,8 +16,9 @@
 namespace plimsoll::memory {
 namespace {
 
-// The factors by which a peak that is a sum may exceed the exact peak: slightly if a block's
-// neighbours have other options, more if tensors are copied to the host and back.
+// A peak that is predicted as a sum over blocks may exceed the exact peak by these factors:
+// slightly if a block's neighbours have other options than when the block was measured, more if
+// tensors are copied to the host and back.
 constexpr double kSumSlack = 1.001, kOffloadSlack = 1.005;
 // Seconds that are sums differ slightly from those of finished programs, and more if copies of one
 // block overlap with another block. So candidates within these factors of the first one that fits

@@ -46,7 +46,7 @@ Initializer UniformByInputs(int64_t inputs);
 Model::Outputs ClassifierHead(Layers& g, std::string_view name, graph::Value x, Head head,
                               const ClassifierOptions& options);
 
-// The settings classes, problem_type and label_smoothing.
+// The three settings of a classifier: "classes", "problem_type" and "label_smoothing".
 std::vector<Setting> ClassifierSettings();
 // Fills in problem_type, and the number of classes for regression. Throws a SettingError if
 // problem_type, classes and label_smoothing contradict each other, and MissingSetting if the number

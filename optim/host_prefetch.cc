@@ -328,7 +328,7 @@ class Transfers {
   const Slices slices_;
   const std::vector<FetchGroup>& groups_;
   const int64_t ahead_bytes_;
-  int64_t end_bytes_ = 0;           // the limit at the end of a step; 0: one group at a time
+  int64_t end_bytes_ = 0;           // most bytes in flight at a step's end; 0: one group at a time
   std::vector<Node> nodes_;         // the original nodes
   std::vector<size_t> view_nodes_;  // by original tensor: the node that makes the view
   size_t now_ = 0;                  // the index of the current original node

@@ -20,8 +20,9 @@ namespace plimsoll::parallel {
 
 struct ZeroWeightsOptions {
   int64_t ranks = 1;  // the number of data ranks
-  // Weights are gathered in buckets of at least this size, in the order in which they are read. A
-  // bucket is awaited as one; one bucket starts in front of each of the program's first nodes.
+  // Weights are gathered in buckets of at least this size, in the order in which they are read. The
+  // gathers of a bucket are awaited together. Before each of the program's first nodes, one bucket
+  // starts, until all buckets have started.
   int64_t bucket_bytes = int64_t{25} << 20;
   // Patterns of weights that no update changes: every rank already has them unsharded.
   std::vector<std::string> constant = {};

@@ -150,7 +150,8 @@ void PreparedRun::PrepareEvaluation() {
   }
 }
 
-// Compiles the step for this rank. All ranks have equal programs, within the budget.
+// Compiles the step for this rank. Throws a UserError if the programs of the ranks do not agree, or
+// if the plan exceeds the budget.
 CompiledStep PreparedRun::CompileStep(CompileOptions options) {
   allocation = AllocationFrom(config, ranks.size());
   const auto start = std::chrono::steady_clock::now();

@@ -30,7 +30,8 @@ PatchShape PatchOf(const ModelSizes& model);
 // The source's inputs among the slots. A model may lack one of them.
 class VolumeSlots {
  public:
-  // Throws a UserError when a slot is another input or does not match the patch.
+  // Throws a UserError if a slot is not one of VolumeInputs(), or if its type does not match the
+  // patch.
   VolumeSlots(const PatchShape& patch, std::span<const graph::Slot> slots);
 
   int64_t rows() const { return rows_; }

@@ -98,7 +98,7 @@ struct OnePassAttention {
   int64_t shared_blocks;          // the first blocks, to which several units add
   int64_t units;
   int64_t row_bytes;  // lse and δ of each query, for each tile of each head
-  int64_t sum_bytes;  // dk and dv of the shared blocks
+  int64_t sum_bytes;  // dk and dv of the key blocks to which several units add
   int64_t counters;   // the next unit, and the additions so far to each half of a shared block
 };
 

@@ -55,9 +55,10 @@ class CudnnConvolution {
   CudnnConvolution(const CudnnConvolution&) = delete;
   CudnnConvolution& operator=(const CudnnConvolution&) = delete;
 
-  // Their names, the favourites of cuDNN's heuristics first: engine and knobs, as in
-  // "eng38_k2=4_k5=1", which mean the same to every process with this version of cuDNN. Empty when
-  // there is none. Those that can't be built or that are left out are among them.
+  // The names of the plans, the favourites of cuDNN's heuristics first. A name is an engine and its
+  // knobs, such as "eng38_k2=4_k5=1"; it means the same in every process with this version of
+  // cuDNN. The list includes plans that can't be built and plans that are left out. It is empty if
+  // no plan exists.
   const std::vector<std::string>& names() const;
 
   // False when cuDNN can't build the plan, it is left out, or it needs more than the workspace.

@@ -15,7 +15,9 @@ namespace {
 
 using namespace quantize_norm;
 
-constexpr int64_t kLargestBytes = 64;  // so that the sum is aligned like tensors
+// Bytes of the workspace for the largest magnitude, padded so that the sum after it is aligned like
+// tensors.
+constexpr int64_t kLargestBytes = 64;
 
 void QuantizeNorm(const CpuContext& ctx) {
   const std::string& of = ctx.attributes.GetWord("of");

@@ -14,7 +14,8 @@ namespace plimsoll::trainer {
 
 struct CopiedTokenizer {
   std::map<std::string, std::string> copies = {};  // files to copy, by their names in transformers
-  // The text of tokenizer_config.json; empty if a copy provides it, or without a tokenizer.
+  // The text of tokenizer_config.json. Empty if `copies` has this file, or if there is no tokenizer
+  // to copy.
   std::string config = {};
   // The text of chat_template.jinja, instead of a copy; empty if the tokenizer's own template is
   // valid.
