@@ -1,5 +1,5 @@
-// The pages of docs/ as files next to the program: topics, single sections, and the rows of the
-// configuration's keys (docs/configuration.md).
+// The pages of docs/ as files next to the program: topics and single sections; and the rows of the
+// configuration's keys, from its schema (trainer/config/reference.h).
 #pragma once
 
 #include <optional>
@@ -31,8 +31,9 @@ class Documentation {
   // A line for each page.
   std::string List() const;
 
-  // The page that `name` means: a topic, its last part where only one page has it, or a link to it
-  // ("docs/budget.md#when-nothing-fits"). nullptr: no page.
+  // The page that `name` means: a topic, its last part where only one page has it (unless that page
+  // is one of configuration/), or a link to it ("docs/budget.md#when-nothing-fits"). nullptr: no
+  // page.
   const DocumentationPage* Find(std::string_view name) const;
 
   // What `plimsoll docs NAME` prints: a page, its section where `name` ends with "#" and the anchor
@@ -44,7 +45,6 @@ class Documentation {
   const DocumentationPage& PageOf(const std::string& name) const;
 
  private:
-  std::optional<std::string> KeyRows(const std::string& name) const;
   std::optional<std::string> GlossaryEntry(const std::string& name) const;
   [[noreturn]] void Refuse(const std::string& name) const;
 

@@ -585,8 +585,8 @@ const std::vector<Key>& Schema() {
 
 const std::vector<SectionInfo>& Sections() {
   static const std::vector<SectionInfo> sections = {
-      {"model", "What is trained: a shape, or `init_from` a checkpoint."},
-      {"data", "What it is trained on."},
+      {"model", "What is trained: a shape, or `init_from` a checkpoint (docs/models.md)."},
+      {"data", "What it is trained on (docs/data.md)."},
       {"train", "How long, in what batches, and what is reported."},
       {"preference", "Learning from pairs of answers (docs/preferences.md)."},
       {"lora", "Low-rank adapters that are trained in place of the model (docs/fine_tuning.md)."},
@@ -595,19 +595,23 @@ const std::vector<SectionInfo>& Sections() {
       {"objectives",
        "Of a model with several losses: what of `optimizer` and `schedule` is one objective's own, "
        "as in `objectives: {critic: {optimizer: {lr: 4e-4}}}`. The rest is the run's "
-       "(docs/extending.md)."},
-      {"amp", "Mixed precision."},
-      {"checkpointing", "Which activations are saved, recomputed or offloaded."},
-      {"memory", "The memory line."},
+       "(docs/extending/several_losses.md)."},
+      {"amp", "Mixed precision (docs/mixed_precision.md)."},
+      {"checkpointing",
+       "Which activations are saved, recomputed or offloaded (docs/checkpointing.md)."},
+      {"memory",
+       "The memory budget (docs/budget.md), and where weights and gradients live "
+       "(docs/parameter_memory.md)."},
       {"parallel",
-       "How the work is divided among ranks. `parallel: auto` stands for `auto` of all keys that "
+       "How the work is divided among ranks (docs/parallelism.md). `parallel: auto` stands for "
+       "`auto` of all keys that "
        "may have it: the mesh and ZeRO stage that are the fastest within `memory.budget`.",
        /*may_be_auto=*/true},
-      {"run", "Where the run's files go, and what it is called."},
+      {"run", "Where the run's files go (docs/reports.md), and what it is called."},
       {"log", "Metrics for people and other programs, in the run directory (docs/reports.md)."},
-      {"save", "Snapshots of the training state."},
+      {"save", "Snapshots of the training state (docs/snapshots.md)."},
       {"divergence", "What happens when training diverges (docs/divergence.md)."},
-      {"sample", "Text generated while training and by `plimsoll generate`."},
+      {"sample", "Text generated while training and by `plimsoll generate` (docs/inference.md)."},
       {"debug", "Checks and dumps."},
   };
   return sections;
