@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <vector>
 
 #include "base/columns.h"
@@ -26,7 +28,7 @@ bool Has(const Key& key, const std::string& owner) {
 class LongCells {
  public:
   std::string Cell(const std::string& text) {
-    constexpr size_t kMostColumns = 24;
+    constexpr size_t kMostColumns = 28;
     if (Columns(text) <= kMostColumns) return text;
     auto known = std::ranges::find(texts_, text);
     if (known == texts_.end()) known = texts_.insert(texts_.end(), text);
@@ -76,6 +78,26 @@ std::string MeaningTable(const Keys& keys) {
   return text;
 }
 
+// Keys of one owner each, which is a column.
+std::string OwnColumnTable(const std::string& kind, const Keys& keys) {
+  std::string text =
+      fmt::format("\n| key | {} | type | default | meaning |\n|---|---|---|---|---|\n", kind);
+  for (const Key* key : keys) {
+    text += fmt::format("| `{}` | `{}` | {} | {} | {} |\n", key->path, key->owners.front(),
+                        TypeCell(*key), DefaultCell(*key), MeaningCell(*key));
+  }
+  return text;
+}
+
+// The owners that have one of the keys.
+Names SharingOwners(const std::string& section, const Keys& keys) {
+  Names owners = OwnersOf(section);
+  std::erase_if(owners, [&](const std::string& owner) {
+    return std::ranges::none_of(keys, [&](const Key* key) { return Has(*key, owner); });
+  });
+  return owners;
+}
+
 // Whether two owners have in common at least half of the keys that either has.
 bool Alike(const std::string& a, const std::string& b, const Keys& keys) {
   int64_t both = 0, either = 0;
@@ -116,13 +138,16 @@ bool HasOwners(const std::string& section) {
 }
 
 std::string OwnerTables(const std::string& section) {
-  const Names owners = OwnersOf(section);
   const std::string kind = section == "model" ? "family" : "source";
   const std::string kinds = section == "model" ? "families" : "sources";
-  Keys common, shared, single;
+  Keys common, shared;
+  std::map<std::string, Keys> own;  // of a single owner
   for (const Key& key : Schema()) {
     if (key.Section() != section) continue;
-    (key.owners.empty() ? common : key.owners.size() > 1 ? shared : single).push_back(&key);
+    (key.owners.empty()       ? common
+     : key.owners.size() == 1 ? own[key.owners.front()]
+                              : shared)
+        .push_back(&key);
   }
   std::string text = fmt::format("\n## Keys of every {}\n", kind) + KeyTable(common);
   text += fmt::format(
@@ -130,16 +155,21 @@ std::string OwnerTables(const std::string& section) {
       "the "
       "{} does not have the key.\n",
       kinds, kind, section, kind, kind);
-  for (const Names& group : Groups(owners, shared)) text += DefaultsTable(group, shared);
-  text += "\nWhat these keys mean:\n" + MeaningTable(shared);
-  for (const std::string& owner : owners) {
-    Keys own;
-    std::ranges::copy_if(single, std::back_inserter(own),
-                         [&](const Key* key) { return Has(*key, owner); });
-    if (own.empty()) continue;
-    text += fmt::format("\n## Keys of `{}` alone\n", owner) + KeyTable(own);
+  for (const Names& group : Groups(SharingOwners(section, shared), shared)) {
+    text += DefaultsTable(group, shared);
   }
-  return text;
+  text += "\nWhat these keys mean:\n" + MeaningTable(shared);
+  Keys few;  // of owners that a table each would be too much for
+  constexpr size_t kFew = 2;
+  for (const auto& [owner, keys] : own) {
+    if (keys.size() > kFew) {
+      text += fmt::format("\n## Keys of `{}` alone\n", owner) + KeyTable(keys);
+    } else {
+      few.insert(few.end(), keys.begin(), keys.end());
+    }
+  }
+  if (few.empty()) return text;
+  return text + fmt::format("\n## Other keys of a single {}\n", kind) + OwnColumnTable(kind, few);
 }
 
 }  // namespace plimsoll::config

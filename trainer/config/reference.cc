@@ -62,10 +62,12 @@ A list is replaced as a whole. `null` takes back what an earlier layer set.
 |---|---|
 | bool | `true` or `false` |
 | integer, number | `8`, `3e-4`; a number is used as float32: one that would become 0, infinite or a limit that is out of range is refused |
-| size | bytes with a unit, `24GiB`, `500MB` (B, KiB to TiB are powers of 1024, KB to TB of 1000); `90%` of the device's memory; `free`, what is free there at the start, or `free - 1GiB` |
+| size | bytes with a unit, `24GiB`, `500MB` (B, KiB to TiB are powers of 1024, KB to TB of 1000); `90%` of all memory of the device (for `memory.host_budget`, of the host); `free`, what is free there at the start, or `free - 1GiB` |
 | `auto` or … | a value, or `auto`: with a `memory.budget`, what is fastest within it ([budget.md](budget.md)), unless the key says otherwise |
+| string | text, in quotes where YAML reads something else: `"*.txt"` |
 | string or list | one string, or a list: `[norms, activations]` |
 | number or list | one number, or a list: `[30, 60, 80]` |
+| [number, number] | a list of two: `[0.9, 0.95]` |
 | folder or bool | a folder, or `true` for the usual one; `false` for none |
 
 )";

@@ -57,7 +57,7 @@ void DataKeys(std::vector<Key>& keys) {
            "place of an earlier `train`, and the other way round.");
   data.Add("order", &D::order,
            "Order of windows: shuffled by seed and step, or one after the other.");
-  data.Add("seed", &D::seed, "Seed of that order, and of what is made up.")
+  data.Add("seed", &D::seed, "Seed of the order of samples, and of what is made up.")
       .Between(0, kSeeds)
       .Derived("`train.seed`");
   data.Add("format", &D::format,
@@ -586,7 +586,7 @@ const std::vector<Key>& Schema() {
 const std::vector<SectionInfo>& Sections() {
   static const std::vector<SectionInfo> sections = {
       {"model", "What is trained: a shape, or `init_from` a checkpoint (docs/models.md)."},
-      {"data", "What it is trained on (docs/data.md)."},
+      {"data", "What the model is trained on (docs/data.md)."},
       {"train", "How long, in what batches, and what is reported."},
       {"preference", "Learning from pairs of answers (docs/preferences.md)."},
       {"lora", "Low-rank adapters that are trained in place of the model (docs/fine_tuning.md)."},
