@@ -15,7 +15,7 @@ namespace {
 class ReferenceCommand : public testing::Test {
  protected:
   Outcome Run(const std::string& command) const {
-    return RunShell("cd '" + folder_.path() + "'\n" + command);
+    return RunShell("PLIMSOLL=$PWD/$PLIMSOLL; cd " + folder_.path() + "; " + command);
   }
 
   const TempFolder folder_;
