@@ -65,7 +65,8 @@ int64_t RowsOf(const Layer& layer) {
   return rows;
 }
 
-// B's row of a sharding table: those blocks of the weight's rows that belong to its modules.
+// The row for B in a sharding table. It keeps those blocks of the weight's rows that belong to the
+// layer's targeted modules.
 models::Sharding ShardingOfB(const Layer& layer, const models::Sharding& weight) {
   models::Sharding sharding{layer.BName(), models::Sharding::kRows};
   std::vector<int64_t> blocks = weight.blocks;
@@ -82,7 +83,7 @@ models::Sharding ShardingOfB(const Layer& layer, const models::Sharding& weight)
   return sharding;
 }
 
-// All linear layers, with every module that could be targeted.
+// All linear layers, each with all modules that an adapter can target.
 std::vector<Layer> LinearLayers(const models::Model& model) {
   const models::CheckpointTable table = model.checkpoint_table();
   const std::vector<models::Sharding> shardings = model.sharding();
@@ -134,7 +135,7 @@ std::vector<Layer> SelectLayers(const models::Model& model, const std::vector<st
     }
     throw UserError(
         fmt::format("no linear layer matches '{}'; there are {}, or all-linear; the "
-                    "first one's whole name is {}",
+                    "full name of the first one is {}",
                     Shortened(target), fmt::join(ShortNames(layers), ", "), names.front()));
   }
   for (Layer& layer : layers) {

@@ -1,11 +1,11 @@
-// LoRA: linear layers with frozen weights, to each of which a trained product of low rank is added.
+// LoRA: a trained product of low rank is added to each of some linear layers with frozen weights.
 // Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models", section 4.1.
 //
 //   y = x · Wᵀ + bias + scale · (x · Aᵀ) · Bᵀ      A [r,in], B [out,r]; only A and B are trained
 //
-// A module in Hugging Face's sense (q_proj) may be some rows of a weight here (qkv). Each targeted
-// module has its own A and B; those of one weight are in one parameter each, stacked by rows like
-// the weight's modules: LAYER.lora_a [m·r,in], LAYER.lora_b [out_1+…+out_m,r].
+// A linear module of Hugging Face (q_proj) may be some rows of a weight here (qkv). Each targeted
+// module has its own A and B. The A's of a weight's modules are stacked by rows in one parameter,
+// LAYER.lora_a [m·r,in], and so are the B's: LAYER.lora_b [out_1+…+out_m,r].
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,19 @@ namespace plimsoll::adapters {
 // One of Hugging Face's linear modules.
 struct Module {
   std::string name;       // "model.layers.0.self_attn.q_proj"
-  int64_t first_row = 0;  // in the weight to which it belongs
-  int64_t rows = 0;       // number of rows
+  int64_t first_row = 0;  // the module's first row in its weight
+  int64_t rows = 0;       // the module's number of rows
 
   bool operator==(const Module&) const = default;
 };
 
 // A linear layer, with its targeted modules.
 struct Layer {
-  std::string name;                          // "block.0.attn.qkv"
-  graph::Shape weight;                       // [out,in]
-  std::vector<Module> modules;               // in the order of their rows
-  std::optional<models::Sharding> sharding;  // of the weight, if ranks can share it
+  std::string name;             // "block.0.attn.qkv"
+  graph::Shape weight;          // [out,in]
+  std::vector<Module> modules;  // targeted modules, in the order of their rows
+  // The weight's sharding, if tensor-parallel ranks can share it.
+  std::optional<models::Sharding> sharding;
 
   std::string WeightName() const { return name + ".weight"; }
   std::string AName() const { return name + ".lora_a"; }
@@ -45,7 +46,7 @@ struct Lora {
   int64_t rank = 0;  // r; 0: no adapters
   double alpha = 0;
   bool rslora = false;  // scale by the root of r (Kalajdzievski 2023)
-  double dropout = 0;   // of A's input x, in training
+  double dropout = 0;   // dropout rate of A's input x, in training
   std::vector<Layer> layers;
   // Parameters of the model that are trained in full next to the adapters (SelectSaved).
   std::vector<models::ParameterInfo> saved = {};
@@ -54,8 +55,8 @@ struct Lora {
   double scale() const;  // alpha / r or alpha / √r
 };
 
-// Whether `name`, a module's name or the end of one ("q_proj", "attn.c_proj") or a pattern of such
-// an end, means the module.
+// Whether `name` selects `module`. `name` is a module's name, the end of one ("q_proj",
+// "attn.c_proj"), or a pattern of such an end.
 bool MeansModule(const std::string& name, const std::string& module);
 
 // The model's linear layers that `targets` selects, never the head. A target is the end of a
@@ -71,14 +72,16 @@ std::vector<std::string> TargetsOf(const models::Model& model, const std::vector
 // A and B of every layer: A is initialised uniformly within ±1/√in, like PEFT's, B with zeros.
 std::vector<models::ParameterInfo> Parameters(const Lora& lora);
 
-// What is trained, and what snapshots and adapter folders hold: Parameters(), then `saved`.
+// The parameters that are trained and that snapshots and adapter folders hold: Parameters(), then
+// `saved`.
 std::vector<models::ParameterInfo> TrainedParameters(const Lora& lora);
 
-// The parameters that are not trained when there are adapters: all of the model's but `saved`.
+// The parameters that an adapter leaves untrained: all parameters of the model except `saved`.
 std::vector<std::string> FrozenParameters(const models::Model& model, const Lora& lora);
 
 // Like models::SplitParameters, including the adapters' parameters. If ranks split a weight's rows,
-// A is whole and B is split like the rows; if they split its columns, A is split and B is whole.
+// A is replicated and B is split like the rows. If ranks split a weight's columns, A is split and B
+// is replicated.
 std::map<std::string, models::SplitParameter> SplitParameters(const models::Model& model,
                                                               const Lora& lora, int64_t ranks);
 

@@ -34,9 +34,10 @@ class Adapter {
     for (const models::ParameterInfo& parameter : parameters)
       shapes_[parameter.name] = parameter.shape;
 
-    // New nodes are appended at the end, which gives them new keys, and then moved to their places.
+    // New nodes are first appended at the end, which gives them new keys, and then moved to their
+    // places.
     const size_t count = program_.nodes().size();
-    std::vector<size_t> ends(count, count);  // of the new nodes that follow node i
+    std::vector<size_t> ends(count, count);  // the end of the new nodes that follow node i
     int64_t elements = 0, adapted = 0;
     for (size_t i = 0; i < count; ++i) {
       ReadAdapted(program_.mutable_nodes()[i]);
@@ -100,9 +101,9 @@ class Adapter {
   const Lora& lora_;
   const double dropout_;
   graph::Builder builder_;
-  std::map<std::string, const Layer*> layers_;  // by weight
-  std::map<std::string, graph::Shape> shapes_;  // of A and B
-  std::map<Value, Value> adapted_;              // by result of the frozen layer
+  std::map<std::string, const Layer*> layers_;  // by the weight's name
+  std::map<std::string, graph::Shape> shapes_;  // shapes of A and B, by name
+  std::map<Value, Value> adapted_;  // result of the adapted layer, by result of the frozen layer
 };
 
 }  // namespace

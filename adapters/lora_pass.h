@@ -1,13 +1,13 @@
-// LoRA as a pass over a model's forward program, before all other passes: it adds the A and B of
-// adapters/lora.h to the weights.
+// LoRA as a pass over a model's forward program, which runs before all other passes. It adds the A
+// and B of adapters/lora.h next to the frozen weights.
 //
 //   %y = linear(%x, %w, %bias)
 // becomes
 //   %y.base = linear(%x, %w, %bias)
-//   %y.low_rank = linear(%x, %a, _)                     u of all modules of this weight
-//   %y = add_low_rank(%y.base, %y.low_rank, %b)         into the columns of each
+//   %y.low_rank = linear(%x, %a, _)                     x · Aᵀ for all modules of this weight
+//   %y = add_low_rank(%y.base, %y.low_rank, %b)         adds its product with each module's B
 //
-// In training with dropout, A reads %x through a dropout: modules that share x drop the same
+// In training with dropout, A reads %x through a dropout. Modules that share %x drop the same
 // elements. Autodiff is told to treat the weights as frozen (graph/autodiff.h).
 #pragma once
 

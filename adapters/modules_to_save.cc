@@ -18,7 +18,7 @@ namespace {
 using models::ParameterInfo;
 using models::Part;
 
-// The name of what contains a tensor or a module; empty: nothing does.
+// The name of the module that contains a tensor or a module; empty: no module contains it.
 std::string ContainerOf(const std::string& name) {
   const size_t dot = name.rfind('.');
   return dot == name.npos ? "" : name.substr(0, dot);
@@ -28,7 +28,7 @@ bool LiesIn(const std::string& name, const std::string& module) {
   return name.size() > module.size() && name.starts_with(module) && name[module.size()] == '.';
 }
 
-// A head of this name is tied by PEFT.
+// PEFT ties a head of this name to the token embedding.
 constexpr std::string_view kTiedHead = "lm_head";
 
 bool IsTiedHead(const std::string& tensor) { return ContainerOf(tensor) == kTiedHead; }
@@ -40,7 +40,8 @@ bool LiesInNamed(const std::string& name, const std::string& tensor) {
   return false;
 }
 
-// Whether the module that `name` means has the part, or the tied head that it is as well.
+// Whether the module that `name` means contains the part, or the tied head that has the same
+// weight.
 bool Means(const std::string& name, const Part& part) {
   return LiesInNamed(name, part.name) ||
          std::ranges::any_of(part.copies, [&](const std::string& copy) {
@@ -58,7 +59,8 @@ std::vector<Part> PartsOfParameters(const models::Model& model) {
   return parts;
 }
 
-// The modules outside of blocks, as messages name them: those of blocks are many.
+// The names of the modules outside of blocks, for messages. Modules of blocks are left out: they
+// are many.
 std::set<std::string> ModulesOutside(std::span<const Part> parts) {
   std::set<std::string> names;
   for (const Part& part : parts) {
@@ -67,8 +69,8 @@ std::set<std::string> ModulesOutside(std::span<const Part> parts) {
   return names;
 }
 
-// A tensor in `module` that is not one of `saved`: the model's, or a constant or copy that files
-// may have. Empty if all tensors of the module are in `saved`.
+// The name of a tensor in `module` that is not one of `saved`: the model's, or a constant or copy
+// that files may have. Empty if all tensors of the module are in `saved`.
 std::string OtherIn(const std::string& module, const models::Model& model,
                     std::span<const Part> parts, const std::set<std::string>& saved) {
   for (const Part& part : parts) {
@@ -93,8 +95,8 @@ std::vector<ParameterInfo> SelectSaved(const models::Model& model,
                                        const std::vector<std::string>& names) {
   if (names.empty()) return {};
   const std::vector<Part> parts = PartsOfParameters(model);
-  std::map<std::string, std::vector<std::string>> missing;  // by parameter: tensors not selected
-  std::set<std::string> selected;                           // parameters
+  std::map<std::string, std::vector<std::string>> missing;  // unselected tensors, by parameter
+  std::set<std::string> selected;                           // selected parameters
   for (const Part& part : parts) {
     const bool wanted =
         std::ranges::any_of(names, [&](const auto& name) { return Means(name, part); });
@@ -121,7 +123,7 @@ std::vector<ParameterInfo> SelectSaved(const models::Model& model,
   for (const ParameterInfo& parameter : model.parameters()) {
     if (selected.contains(parameter.name)) saved.push_back(parameter);
   }
-  ModulesOf(model, saved);  // throws
+  ModulesOf(model, saved);  // throws if no list of modules holds exactly these parameters
   return saved;
 }
 

@@ -36,7 +36,7 @@ using nlohmann::json;
 
 constexpr const char* kWeightsFile = "adapter_model.safetensors";
 constexpr std::string_view kPrefix = "base_model.model.";
-// In the metadata of the weights, which PEFT leaves alone.
+// Keys in the metadata of the weights file; PEFT ignores them.
 constexpr const char* kBaseChecksum = "plimsoll_base";
 constexpr const char* kClassNames = "plimsoll_class_names";  // a JSON array
 
@@ -45,7 +45,7 @@ constexpr std::string_view kClassifier = "classifier", kScore = "score";
 
 constexpr const char* kMergeWithPeft = "merge the adapter into its base with PEFT";
 
-// What PEFT's LoraConfig has, up to version 0.21.
+// The keys of PEFT's LoraConfig, up to version 0.21.
 constexpr KeyRule kKeys[] = {
     Read("bias"),
     Read("ensure_weight_tying"),
@@ -115,7 +115,7 @@ void RefuseUnsupported(const JsonObject& config) {
   }
 }
 
-// All tensors of the file, those of one parameter together.
+// All tensors of the file; tensors of one parameter follow each other.
 std::vector<Part> PartsOf(const models::Model& model, const Lora& lora) {
   const std::vector<ParameterInfo> parameters = Parameters(lora);
   std::vector<Part> parts;
@@ -173,7 +173,8 @@ std::vector<std::string> ModulesToSave(const std::string& folder, const JsonObje
   return names;
 }
 
-// PEFT ties a module that is trained only where one of the two has one of these names.
+// Whether PEFT ties the two modules that share a weight: only if one of the trained modules has one
+// of these names.
 bool PeftTies(const Settings& settings) {
   return settings.ties &&
          std::ranges::any_of(settings.modules_to_save, [](const std::string& module) {
@@ -181,7 +182,8 @@ bool PeftTies(const Settings& settings) {
          });
 }
 
-// A tied head is one weight here. PEFT leaves the head as it was where it does not tie.
+// Throws unless PEFT ties a tied head. It is one weight here; an untied head would stay as it was
+// before training.
 void RequireTied(const std::string& folder, const models::Model& model, const Lora& lora,
                  const Settings& settings) {
   if (PeftTies(settings) || !HasTiedHead(model, lora.saved)) return;
@@ -219,7 +221,7 @@ void RequireSame(const std::string& folder, const Lora& lora, const Settings& se
   }
 }
 
-// The way out where an adapter has more rows of a table than the base: those of new tokens.
+// What to do if an adapter has more rows of a table than the base, which are rows for new tokens.
 std::string MoreTokensText(const Part& part, const std::vector<int64_t>& shape) {
   const std::vector<int64_t> asked = part.StoredShape();
   const bool table = part.name.ends_with("embed_tokens.weight") ||
@@ -255,7 +257,8 @@ void CheckTensors(const formats::SafetensorsReader& file, const std::vector<Part
   }
   for (const formats::TensorEntry& entry : file.tensors()) {
     if (known.contains(entry.name)) continue;
-    // PEFT saves embeddings by themselves where the vocabulary grew before it trained.
+    // PEFT also saves embeddings that are not in modules_to_save if the vocabulary was enlarged
+    // before training.
     const bool grown =
         std::ranges::any_of(std::array{"embed_tokens.weight", "lm_head.weight", "wte.weight"},
                             [&](const char* end) { return entry.name.ends_with(end); });
@@ -284,8 +287,8 @@ std::string MetadataOf(const std::string& folder, const std::string& key) {
   return found == file.metadata().end() ? "" : found->second;
 }
 
-// PEFT's TaskType. With SEQ_CLS it takes for granted that the head is among modules_to_save. It has
-// none for guessing masked tokens and for images.
+// PEFT's TaskType. With SEQ_CLS, PEFT assumes that the head is one of modules_to_save. PEFT has no
+// task type for masked language models and for images.
 json TaskType(const models::Model& model, const std::vector<std::string>& modules_to_save) {
   if (model.text_sizes()) return "CAUSAL_LM";
   const bool head = std::ranges::find(modules_to_save, kClassifier) != modules_to_save.end();
@@ -309,7 +312,7 @@ std::string ConfigText(const models::Model& model, const Lora& lora, const std::
                                    {"init_lora_weights", true},
                                    {"modules_to_save", saved.empty() ? json() : json(saved)},
                                    {"inference_mode", true}};
-  // Versions of PEFT before 0.18 don't know the key.
+  // Versions of PEFT before 0.18 don't know this key.
   if (HasTiedHead(model, lora.saved)) config["ensure_weight_tying"] = true;
   return config.dump(2) + "\n";
 }
@@ -393,7 +396,7 @@ void WriteAdapter(const std::string& folder, const models::Model& model, const L
   }
   const std::vector<Part> parts = PartsOf(model, lora);
   std::vector<formats::TensorSpec> specs;
-  std::vector<const Part*> of_specs;  // PEFT asks for a tied head under both names
+  std::vector<const Part*> of_specs;  // each spec's part; PEFT expects both names of a tied head
   const auto add = [&](const Part& part, const std::string& name) {
     specs.push_back({name, type, part.StoredShape()});
     of_specs.push_back(&part);

@@ -20,10 +20,11 @@ namespace plimsoll::adapters {
 
 inline constexpr const char* kConfigFile = "adapter_config.json";
 
-// What is known of the keys of adapter_config.json.
+// The rules for the keys of adapter_config.json: which are read, ignored or refused.
 std::span<const formats::KeyRule> ConfigKeys();
 
-// The content of FOLDER/adapter_config.json. Of the weights at most the names are read.
+// The content of FOLDER/adapter_config.json. Of the weights file, at most the tensors' names are
+// read.
 struct Settings {
   int64_t rank = 0;
   double alpha = 0;
@@ -37,29 +38,29 @@ struct Settings {
 };
 Settings ReadSettings(const std::string& folder);
 
-// Reads TrainedParameters() as float32 into the memory that `destination` gives; calls `finished`
-// when all of a parameter's elements are there. First checks the settings, and all names and
-// shapes: the folder must hold an adapter with these modules, rank and scale. Of Lora::saved it may
-// lack the parameters that `optional` names, which are not read then.
+// Reads TrainedParameters() as float32 into the memory that `destination` gives. Calls `finished`
+// when all of a parameter's elements are read. First checks the settings, and all names and shapes:
+// the folder must hold an adapter with these modules, rank and scale. Parameters of Lora::saved
+// that `optional` names may be missing from the folder; they are not read then.
 void ReadAdapter(const std::string& folder, const models::Model& model, const Lora& lora,
                  FunctionRef<float*(const models::ParameterInfo&)> destination,
                  FunctionRef<void(const models::ParameterInfo&)> finished,
                  std::span<const std::string> optional = {});
 
-// The model that an adapter goes with.
+// The base model of an adapter.
 struct Base {
-  std::string folder;    // or a name on a hub
-  std::string checksum;  // models::WeightsChecksum of it; empty: unknown
+  std::string folder;    // folder, or a name on a hub
+  std::string checksum;  // models::WeightsChecksum of the base's weights; empty: unknown
 };
-// What WriteAdapter left in the folder's weights: the checksum, and the names of the model's
-// classes. Empty: another program wrote them, or there are none.
+// The base's checksum and the names of the model's classes, as WriteAdapter stored them in the
+// folder's weights file. Empty: another program wrote the file, or the model has no classes.
 std::string BaseChecksumOf(const std::string& folder);
 std::vector<std::string> ClassNamesOf(const std::string& folder);
 
 // Writes adapter_model.safetensors and, last, adapter_config.json into `folder`, which is created
-// if need be; each file appears whole or not at all. `source` returns the elements of a parameter
-// of TrainedParameters(), which are rounded to `type` and must stay valid until it is asked for the
-// next parameter.
+// if need be. Each file appears complete or not at all. `source` returns the elements of a
+// parameter of TrainedParameters(), which are rounded to `type`. They must stay valid until
+// `source` is asked for the next parameter.
 void WriteAdapter(const std::string& folder, const models::Model& model, const Lora& lora,
                   const Base& base, formats::TensorType type,
                   FunctionRef<const float*(const models::ParameterInfo&)> source);

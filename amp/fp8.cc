@@ -35,10 +35,10 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// The attribute of a marked layer and its gradients: the type of gradients' codes.
+// The attribute that marks a layer and its gradients. Its value is the type of gradients' codes.
 constexpr const char* kMark = "fp8";
 
-// The state of the largest magnitudes.
+// The state that holds the largest magnitudes of earlier steps.
 constexpr std::string_view kLargest = "fp8_largest";
 
 std::string Word(DType dtype) { return std::string(graph::Name(dtype)); }
@@ -88,14 +88,15 @@ class Quantizer {
   }
 
  private:
-  // Codes of a tensor, where they lie as in the tensor, and transposed.
+  // The codes of a tensor: `straight` in the tensor's own layout, and `transposed`.
   struct Codes {
     TensorId transposed, straight, scale;
   };
 
   bool Takes(const Node& node) const { return node.attributes.Has(kMark) && Legal(node); }
 
-  // Each of a layer's three products sums over its inputs, its outputs, or rows that are padded.
+  // Whether scaled_linear takes the layer's shapes. Each of a layer's three products sums over the
+  // layer's inputs, its outputs, or its rows, which are padded.
   bool Legal(const Node& node) const {
     const graph::Shape& first = program_.tensor(node.inputs[0]).type.shape;
     const graph::Shape& second = program_.tensor(node.inputs[1]).type.shape;
@@ -104,7 +105,7 @@ class Quantizer {
     return ops::WhyNotScaled({first.rows(), one, other}).empty();
   }
 
-  // Made before the first node of a phase that reads them.
+  // The tensor's codes. They are computed before the first node of a phase that reads them.
   Codes CodesOf(TensorId tensor, DType dtype, TensorId acc_sums = kNoTensor,
                 TensorId sums = kNoTensor) {
     const auto known = codes_.find({tensor, g_.phase()});
@@ -114,7 +115,7 @@ class Quantizer {
 
   Codes Quantize(TensorId tensor, DType dtype, TensorId acc_sums, TensorId sums) {
     const TensorId largest = LargestOf(tensor);
-    // Copies, since what is added moves tensors.
+    // The name and the shape are copied, since adding tensors moves `tensor`.
     const std::string stem = program_.tensor(tensor).name;
     const graph::Shape shape = program_.tensor(tensor).type.shape;
     const graph::Shape transposed = {shape.dim(-1), ops::TransposedRow(shape.rows())};
@@ -133,7 +134,7 @@ class Quantizer {
     return codes;
   }
 
-  // Once, where the tensor is first quantized.
+  // Counts the tensor's values by code, once, when the tensor is first quantized.
   void Count(TensorId tensor, TensorId scale, DType dtype) {
     if (!counted_.insert(tensor).second) return;
     values_ += program_.tensor(tensor).type.shape.elements();
@@ -149,7 +150,7 @@ class Quantizer {
                 {{"dtype", Word(dtype)}, {"weight", 0.0}});
   }
 
-  // What is counted becomes shares of all values of a step.
+  // Turns the counts into shares of all values of a step.
   void FinishCounts() {
     const double all = static_cast<double>(values_) * static_cast<double>(options_.parts);
     for (Node& node : program_.mutable_nodes()) {
@@ -160,7 +161,8 @@ class Quantizer {
     ReduceOverTensorRanks(counts_, /*largest=*/false);
   }
 
-  // Activations and gradients. A weight's largest magnitude costs little to find, once an update.
+  // Finds the tensors whose scales come from earlier steps: activations and gradients. Weights need
+  // no delayed scales: finding a weight's largest magnitude costs little, once per update.
   void FindDelayed(const std::vector<Node>& nodes) {
     uint32_t names = 0;
     const auto add = [&](TensorId quantized, const std::string& name) {
@@ -186,9 +188,10 @@ class Quantizer {
     program_.mutable_tensor(history).names_crc = names;
   }
 
-  // The name of the weight of a layer, given one of its three products among `nodes`. Unlike names
-  // of activations it doesn't depend on how ranks share the layer. The gradient of one of several
-  // weights of the same shape that read the same input may go by the name of the first.
+  // The name of the weight of the layer that `node`, one of its three products, belongs to. Unlike
+  // an activation's name, the weight's name doesn't depend on how ranks share the layer. If several
+  // weights of one shape read the same input, a weight gradient may get the name of the first of
+  // them.
   std::string LayerOf(const Node& node, const std::vector<Node>& nodes) const {
     const auto weight_of = [&](const Node& product) -> const graph::Tensor& {
       return program_.tensor(program_.Root(product.inputs[1]));
@@ -202,7 +205,7 @@ class Quantizer {
     return forward == nodes.end() ? node.scope : weight_of(*forward).name;
   }
 
-  // Results that wait for the backward pass, and that activation functions alone read.
+  // Finds the results that are saved for the backward pass and that only activation functions read.
   void FindPreActivations(const std::vector<Node>& nodes) {
     for (const Node& node : nodes) {
       if (node.op->name == "linear" && Takes(node)) kept_[node.outputs[0]] = {};
@@ -228,7 +231,8 @@ class Quantizer {
     if (found != kept_.end()) found->second = CodesOf(result, DType::kFloat8E4M3);
   }
 
-  // The node, which reads numbers made of codes where codes are kept.
+  // The node as given; if its first input is saved as codes, it reads the dequantized codes
+  // instead.
   Node OfNumbers(Node node) {
     if (node.inputs.empty()) return node;
     const auto found = kept_.find(node.inputs[0]);
@@ -245,7 +249,7 @@ class Quantizer {
     return node;
   }
 
-  // At the end of the backward pass.
+  // Writes the step's largest magnitudes to the pending state, at the end of the backward pass.
   void CarryLargest() {
     const graph::TensorType type = program_.tensor(expected_).type;
     const TensorId pending =
@@ -261,7 +265,8 @@ class Quantizer {
     ReduceOverTensorRanks(pending, /*largest=*/true);
   }
 
-  // Gives all ranks the largest of their numbers, or the sum, once a step.
+  // Gives all tensor-parallel ranks the maximum (if `largest`) or the sum of their values, once a
+  // step.
   void ReduceOverTensorRanks(TensorId carried, bool largest) {
     if (!options_.update || options_.tensor_ranks == 1) return;
     Attributes attributes = ops::AlongAxis(kTensorAxis);
@@ -270,7 +275,7 @@ class Quantizer {
     g_.Emit1("all_reduce_done", {carried}, {}, "reduced");
   }
 
-  // Found before the first codes of any phase.
+  // The tensor's largest magnitude. It is found before the first codes of any phase.
   TensorId LargestOf(TensorId tensor) {
     const auto [known, fresh] = largest_.try_emplace(tensor, kNoTensor);
     if (fresh) {
@@ -314,7 +319,7 @@ class Quantizer {
     const TensorId dweight = node.outputs[0];
     TensorId dbias = node.outputs.size() > 1 ? node.outputs[1] : kNoTensor;
     if (dweight == kNoTensor || (dbias != kNoTensor && codes_.contains({gradient, g_.phase()}))) {
-      // The bias alone: nothing is multiplied.
+      // Only the bias has a gradient: no product is needed.
       Node sums = node;
       sums.outputs[0] = kNoTensor;
       sums.inputs.resize(4, kNoTensor);
@@ -348,18 +353,19 @@ class Quantizer {
 
   Program& program_;
   const Fp8Products::Options& options_;
-  const std::string state_;  // its name, with a window
+  const std::string state_;  // the name of the state; used only with a window
   graph::Builder g_;
-  std::map<std::pair<TensorId, graph::Phase>, Codes> codes_;       // by where they are read
-  std::map<TensorId, Codes> codes_of_x_;                           // of the forward pass
-  std::map<TensorId, Codes> kept_;                                 // of pre-activations
-  std::map<std::pair<TensorId, graph::Phase>, TensorId> numbers_;  // of these, by reader's phase
-  std::map<TensorId, TensorId> largest_;                           // magnitudes, by tensor
-  std::vector<TensorId> delayed_;  // what has scales of earlier steps
-  TensorId expected_ = kNoTensor;  // the state, an element for each of these
-  TensorId counts_ = kNoTensor;    // the metric
-  std::set<TensorId> counted_;     // what count_codes reads
-  int64_t values_ = 0;             // the elements of these
+  std::map<std::pair<TensorId, graph::Phase>, Codes> codes_;  // by tensor and reader's phase
+  std::map<TensorId, Codes> codes_of_x_;  // codes of inputs, made in the forward pass
+  std::map<TensorId, Codes> kept_;        // codes of pre-activations
+  // Dequantized pre-activations, by tensor and reader's phase.
+  std::map<std::pair<TensorId, graph::Phase>, TensorId> numbers_;
+  std::map<TensorId, TensorId> largest_;  // the largest magnitude of each tensor
+  std::vector<TensorId> delayed_;         // tensors whose scales come from earlier steps
+  TensorId expected_ = kNoTensor;         // the state, with one element for each tensor of delayed_
+  TensorId counts_ = kNoTensor;           // the counts of codes, for the metric kCounts
+  std::set<TensorId> counted_;            // tensors that count_codes reads
+  int64_t values_ = 0;                    // the number of elements of the tensors in counted_
   int products_ = 0;
 };
 

@@ -1,6 +1,7 @@
-// 8-bit linear layers (amp.fp8): their products multiply codes (ops/linear/quantize.h), each tensor
-// with a scale from its largest magnitude, its own or that of earlier steps. Micikevicius et al.
-// 2022, "FP8 Formats for Deep Learning".
+// 8-bit linear layers (amp.fp8): their matrix products multiply 8-bit codes
+// (ops/linear/quantize.h). Each tensor of codes has one scale, computed from the largest magnitude
+// of the tensor, now or in earlier steps. Micikevicius et al. 2022, "FP8 Formats for Deep
+// Learning".
 #pragma once
 
 #include <string>
@@ -14,14 +15,14 @@
 
 namespace plimsoll::amp {
 
-// Whether a block is one of the `ends` first or `ends` last ones.
+// Whether `block` is one of the first `ends` or the last `ends` blocks.
 bool IsAtAnEnd(const graph::Blocks& blocks, int block, int64_t ends);
 
-// Marks the linear layers whose products are to have 8-bit operands: those in blocks, but for
-// options.fp8.skip_ends at each end, with operands of 16 bits, whose weight no pattern of
-// options.fp8.skip names. Outside the blocks lie heads and embeddings, which are few, and
-// sensitive. Runs before autodiff, which passes the mark on to the layer's gradients, and before
-// tensor parallelism, which divides weights.
+// Marks the linear layers whose products get 8-bit operands: layers in blocks with 16-bit operands.
+// Layers of the first and last options.fp8.skip_ends blocks, and layers whose weight matches a
+// pattern of options.fp8.skip, are not marked. Layers outside the blocks (heads, embeddings) are
+// few and sensitive, and are not marked either. Runs before autodiff, which passes the mark on to
+// the layer's gradients, and before tensor parallelism, which divides weights.
 class MarkFp8 : public graph::Pass {
  public:
   explicit MarkFp8(AmpOptions options) : options_(std::move(options)) {}
@@ -37,8 +38,8 @@ class MarkFp8 : public graph::Pass {
   AmpOptions options_;
 };
 
-// Makes products of codes of what is marked. Runs after autodiff and LowGradients, before the
-// update:
+// Replaces the products of marked layers by products of codes. Runs after autodiff and
+// LowGradients, before the update:
 //
 //   %y = linear(%x, %w, %b)               %xl = largest_magnitude(%x)
 //                                         %xt, %xq, %xs = quantize(%x, %xl)
@@ -52,27 +53,29 @@ class MarkFp8 : public graph::Pass {
 //                                         %wt, _, %ws' = quantize(%w, %wl)
 //                                         %dx = scaled_linear(%dyq, %wt, %dys, %ws')
 //
-// What is read several times is quantized once. Of x only the transposed codes and their scale wait
-// for the backward pass. A weight is quantized where its codes are read, from its 16 bits, so that
-// no codes of weights wait anywhere, and a weight that is gathered from ranks or comes from the
-// host is there when it is needed; its largest magnitude is found once, and waits. A layer whose
-// shapes matrix units don't take (ops/linear/scaled_linear.h) stays in 16 bits.
+// A tensor that is read several times is quantized once. Of x, only the transposed codes and their
+// scale are saved for the backward pass. A weight is quantized from its 16 bits in each phase that
+// reads its codes. So no codes of weights are saved, and a weight that is gathered from ranks or
+// fetched from the host is present when it is quantized. The weight's largest magnitude is found
+// once, and saved. A layer whose shapes matrix units don't take (ops/linear/scaled_linear.h) stays
+// in 16 bits.
 //
-// With a window (Fp8Options::window) the scales of what isn't a weight are made of the largest
-// magnitudes of earlier steps, and what a step finds becomes a carried state, one for an objective:
+// With a window (Fp8Options::window), the scales of activations and gradients are computed from the
+// largest magnitudes of earlier steps. The largest magnitudes of the current step become a carried
+// state, one for each objective:
 //
 //   %xt, %xq, %xs = quantize(%x, %xl, _, %fp8_largest) {index=0}
 //   …
 //   %found = stack(%xl, %dyl, …)
 //   %fp8_largest.pending = max_magnitude(%found)
 //
-// The update commits it to %fp8_largest by %fp8_largest.history (ops/linear/largest_history.h). The
-// history has the checksum of the names of these layers (graph::Tensor::names_crc), so that a run
-// with other layers doesn't continue it.
+// The update commits the pending magnitudes to %fp8_largest by means of %fp8_largest.history
+// (ops/linear/largest_history.h). The history stores the checksum of these layers' names
+// (graph::Tensor::names_crc), so that a run with other layers doesn't continue it.
 //
-// With Fp8Options::pre_activations, the result of a marked layer that activation functions of
-// ops/linear/quantize_activation.h and their gradients alone read waits as e4m3 codes, and is read
-// as these:
+// With Fp8Options::pre_activations, a pre-activation is saved as e4m3 codes, and its readers read
+// these codes. A pre-activation is the result of a marked layer that only activation functions of
+// ops/linear/quantize_activation.h and their gradients read:
 //
 //   %y = linear(%x, %w)                   %y = scaled_linear(…)
 //   %g = gelu(%y)                         %yl = largest_magnitude(%y)
@@ -83,19 +86,19 @@ class MarkFp8 : public graph::Pass {
 //   %dy = gelu_backward(%y, %dg)          %z' = dequantize(%yq, %ys)
 //                                         %dy = gelu_backward(%z', %dg)
 //
-// With Fp8Options::counts, the metric `kCounts` has the shares of the values that become codes in a
-// step which are saturated, zeroed and overflowed (ops/linear/count_codes.h).
+// With Fp8Options::counts, the metric `kCounts` has the shares of a step's quantized values that
+// are saturated, zeroed and overflowed (ops/linear/count_codes.h).
 class Fp8Products : public graph::Pass {
  public:
   static constexpr std::string_view kCounts = "fp8_counts";  // f32[3], metric
 
   struct Options {
     Fp8Options codes;
-    std::string objective = {};  // whose name is in those of its states (graph/objective.h)
+    std::string objective = {};  // name of the objective; its states' names contain it
     graph::Carry carry = graph::Carry::kNone;
     bool update = false;       // whether the program ends the step
-    int64_t tensor_ranks = 1;  // that have parts of what is quantized
-    int64_t parts = 1;         // micro-steps of a step, on all ranks
+    int64_t tensor_ranks = 1;  // ranks that hold parts of the quantized tensors
+    int64_t parts = 1;         // micro-steps of a step, summed over all ranks
   };
   Fp8Products() = default;
   explicit Fp8Products(Options options) : options_(std::move(options)) {}

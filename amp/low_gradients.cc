@@ -28,10 +28,10 @@ using graph::TensorId;
 
 // One node's contribution to a gradient.
 struct Contribution {
-  size_t output;                  // of the node
-  std::optional<size_t> before;   // its input for the sum of the contributions before
-  TensorId gradient = kNoTensor;  // that is complete with the last contribution
-  TensorId sum = kNoTensor;       // with this one
+  size_t output;                  // index of the node's output
+  std::optional<size_t> before;   // index of the input that holds the sum of earlier contributions
+  TensorId gradient = kNoTensor;  // the complete gradient, which the last contribution writes
+  TensorId sum = kNoTensor;       // the sum that includes this contribution
 };
 
 class Narrower {
@@ -54,13 +54,13 @@ class Narrower {
   }
 
  private:
-  // The output that a node has in this tensor.
+  // The index of the node's output that is tensor `id`.
   static size_t OutputOf(const Node& node, TensorId id) {
     return static_cast<size_t>(std::ranges::find(node.outputs, id) - node.outputs.begin());
   }
 
-  // The input to which a node adds its contribution: an optional one that has the memory of the
-  // output, or the first operand of a sum that autodiff has emitted.
+  // The index of the node's input to which the node adds its contribution: an optional input that
+  // shares the memory of the output, or the first operand of a sum that autodiff has emitted.
   static std::optional<size_t> SumBefore(const Node& node, size_t output) {
     if (node.op->name == "add") return 0;
     for (const graph::InPlacePair& pair : node.op->in_place) {
@@ -71,7 +71,7 @@ class Narrower {
     return std::nullopt;
   }
 
-  // Goes back from the last node that writes the gradient to the first one.
+  // Finds the contributions, from the last node that writes the gradient back to the first.
   void FindContributions(TensorId gradient) {
     const graph::TensorType type = program_.tensor(gradient).type;
     if (type.dtype != DType::kFloat32 || type.shape.rank() < 2) return;
@@ -132,9 +132,9 @@ class Narrower {
     }
   }
 
-  // Whether the op itself gives, and adds to, a bf16 gradient.
+  // Whether the op's own kernel writes, or adds to, a bf16 gradient.
   bool MakesLow(const Node& node, const Contribution& made) const {
-    // Operands have one type; tokens have none.
+    // All floating-point operands have the same type. Token ids are integers and don't count.
     const auto operand = std::ranges::find_if(node.inputs, [&](TensorId input) {
       return input != kNoTensor && graph::IsFloat(program_.tensor(input).type.dtype);
     });
@@ -157,7 +157,7 @@ class Narrower {
     node.attributes.Set("key", g_.NextKey());
   }
 
-  // The bf16 tensor in the place of a sum of contributions.
+  // The bf16 tensor that replaces a float32 sum of contributions.
   TensorId Narrow(TensorId sum, TensorId gradient) {
     if (sum == gradient) return gradient;
     const auto [found, added] = narrow_.try_emplace(sum, kNoTensor);
@@ -182,8 +182,9 @@ class Narrower {
 
   Program& program_;
   graph::Builder g_;
-  std::map<size_t, std::vector<Contribution>> contributions_;  // by node
-  std::map<TensorId, TensorId> narrow_;                        // of float32 sums
+  // Each node's contributions, by index.
+  std::map<size_t, std::vector<Contribution>> contributions_;
+  std::map<TensorId, TensorId> narrow_;  // the bf16 tensor that replaces each float32 sum
   int gradients_ = 0;
   int64_t bytes_ = 0;
 };

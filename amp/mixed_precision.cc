@@ -19,13 +19,13 @@ using graph::Tensor;
 using graph::TensorId;
 using graph::TensorType;
 
-// Whether the pass decides about this type.
+// Whether the pass may change this type.
 bool IsConvertible(const TensorType& type) {
   return type.shape.rank() > 0 &&
          (type.dtype == DType::kFloat32 || graph::IsLowPrecision(type.dtype));
 }
 
-// Scales the offset of an alias, which counts bytes, to another type.
+// Scales an alias's offset, which is in bytes, to another type.
 graph::Alias Rescaled(graph::Alias alias, DType from, DType to) {
   alias.byte_offset = alias.byte_offset / ByteSize(from) * ByteSize(to);
   return alias;
@@ -85,7 +85,9 @@ class Converter {
     SetOutputTypes(std::move(node));
   }
 
-  // The tensor itself, or its cast to dtype, which is made before the first node that reads it.
+  // The tensor itself if it has type dtype, else its cast to dtype. The cast is emitted before the
+  // first node that reads it.
+  // it.
   TensorId InType(TensorId id, DType dtype, const Node& reader) {
     const TensorType& type = program_.tensor(id).type;
     if (!IsConvertible(type) || type.dtype == dtype) return id;
@@ -97,11 +99,11 @@ class Converter {
     return cast;
   }
 
-  // Gives outputs the types that follow from the inputs. If a tensor must keep its type, it becomes
-  // a cast of the output.
+  // Gives outputs the types that follow from the inputs. If an output tensor must keep its type,
+  // the node writes a new tensor, and the output becomes a cast of it.
   void SetOutputTypes(Node node) {
     const std::vector<TensorType> types = node.op->infer(program_.CallOf(node).get());
-    std::vector<std::pair<TensorId, TensorId>> stay;  // the output as computed, the tensor
+    std::vector<std::pair<TensorId, TensorId>> stay;  // pairs: the new tensor, the output tensor
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorId id = node.outputs[i];
       if (id == kNoTensor) continue;
@@ -133,15 +135,15 @@ class Converter {
                                           tensor.name) != options_.results.end();
   }
 
-  // `wide` = cast(`low`): reading `wide` in the low type again means reading `low`. The reverse
-  // doesn't hold: a model's own narrowing is meant to round.
+  // Remembers `wide` = cast(`low`): if a node reads `wide` in the low type, it gets `low`. The
+  // reverse doesn't hold: a model's own narrowing is meant to round.
   void RememberWidening(TensorId low, TensorId wide) {
     if (program_.tensor(wide).type.dtype == DType::kFloat32) {
       casts_[{wide, program_.tensor(low).type.dtype}] = low;
     }
   }
 
-  // Drops the casts of a tensor that is written again (carried state).
+  // Forgets the casts of a tensor (carried state) that is written again.
   void Forget(TensorId id) {
     for (DType dtype : {DType::kFloat32, options_.dtype}) casts_.erase({id, dtype});
   }
@@ -181,7 +183,7 @@ class Converter {
   Program& program_;
   const AmpOptions& options_;
   std::vector<Node> nodes_;                               // the program's new nodes
-  std::map<std::pair<TensorId, DType>, TensorId> casts_;  // of a tensor to a type
+  std::map<std::pair<TensorId, DType>, TensorId> casts_;  // the cast of each tensor to each type
   int low_nodes_ = 0, float32_nodes_ = 0, added_casts_ = 0;
   int low_parameters_ = 0, float32_parameters_ = 0;
   bool changed_ = false;
@@ -209,7 +211,7 @@ std::set<std::string> Float32Parameters(const Program& program, const AmpOptions
   std::set<std::string> names;
   for (const Node& node : program.nodes()) {
     const Precision precision = PrecisionOf(*node.op, options);
-    if (node.op->view) continue;  // its readers decide
+    if (node.op->view) continue;  // the readers of a view decide
     // The model's own casts start from float32.
     const bool low = precision == Precision::kLow || precision == Precision::kLowStorage;
     const std::vector<int>& wide = node.op->precision.float32_inputs;

@@ -1,5 +1,5 @@
 // Mixed precision as a pass over a model's forward program, before autodiff: Micikevicius et al.
-// 2018, "Mixed Precision Training". The types of gradients follow, as every op's gradient has the
+// 2018, "Mixed Precision Training". The types of gradients follow: the gradient of every op has the
 // types of the op.
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace plimsoll::amp {
 
-// Every node gets its floating inputs in the type that the policy gives its op, through `cast`
-// nodes where needed, and its outputs get the types that follow. A tensor is cast to a type only
-// once; widening followed by narrowing is left out. Scalars (rank 0: scales, weights of tokens,
-// losses), integers, results that the host reads, and carried state keep their types.
+// Every node gets its floating-point inputs in the type that the policy gives its op; `cast` nodes
+// are added where needed. A node's output types follow from its inputs. A tensor is cast to a type
+// only once; widening followed by narrowing is left out. Scalars (rank 0: scales, weights of
+// tokens, losses), integers, results that the host reads, and carried state keep their types.
 //
 // A parameter has one type in all programs of a step: float32 when options.fp32_parameters names
-// it, else the low type. Ops that need the other type read it through a cast.
+// it, else the low type. Ops that need the other type read the parameter through a cast.
 //
 // Without a low type (options.enabled()) no type changes. With options.tf32, low ops that declare a
 // kernel for it (graph::PrecisionRule) get the attribute tf32, unless options.fp32_ops names them;

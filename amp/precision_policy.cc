@@ -7,14 +7,14 @@
 namespace plimsoll::amp {
 namespace {
 
-// Whether models may use the op: it declares a precision, or has a gradient.
+// Whether models may use the op: if it declares a precision, or has a gradient.
 bool IsOfModels(const graph::OpDef& op) { return !op.precision.reason.empty() || op.gradient; }
 
 bool Contains(const std::vector<std::string>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Op kinds of models whose precision can be chosen.
+// The op kinds of models. Options may choose the precision of these.
 std::vector<std::string> Choices() {
   std::vector<std::string> names;
   for (const graph::OpDef* op : graph::OpRegistry::Get().All()) {

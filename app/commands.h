@@ -1,5 +1,5 @@
-// The commands of the program: each function adds one, with its options and what it does, to the
-// command line.
+// The commands of the program: each function adds one command, with its options and its action, to
+// the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,7 +9,8 @@
 
 namespace plimsoll::trainer {
 
-// Commands that take run files (run_file_commands.cc). `end`: the exit code of the program.
+// Commands that take run files (run_file_commands.cc). A command stores the program's exit code in
+// `end`.
 void AddTrain(CLI::App& app, runtime::World& world, ExitCode& end);
 void AddPlan(CLI::App& app, runtime::World& world, ExitCode& end);
 void AddAblate(CLI::App& app, runtime::World& world);
@@ -23,7 +24,7 @@ void AddPredict(CLI::App& app);
 void AddInspect(CLI::App& app);
 void AddExport(CLI::App& app);
 
-void AddData(CLI::App& app);  // data … (data_commands.h)
+void AddData(CLI::App& app);  // the commands data … (data_commands.h)
 void AddRuns(CLI::App& app);
 void AddInfo(CLI::App& app);
 void AddDocs(CLI::App& app);

@@ -1,4 +1,4 @@
-// The commands `plimsoll data …`: what they take on the command line.
+// The command-line options of the commands `plimsoll data …`.
 #include "app/data_commands.h"
 
 #include <fmt/format.h>
@@ -85,7 +85,7 @@ void AddWordPiece(CLI::App& command) {
       ->check(CLI::Range(1, 1'200'000));
   command
       .add_option("--min-count", o->training.least_count,
-                  "how often pieces must stand side by side to be merged")
+                  "how often two pieces must be neighbours to be merged")
       ->check(CLI::Range(1, 1'000'000'000));
   command.add_flag("--overwrite", o->overwrite, "replace what is there");
   command.callback([o] {
@@ -99,7 +99,8 @@ void AddWordPiece(CLI::App& command) {
 void AddInspectData(CLI::App& command) {
   struct Options {
     std::string format = "auto", color = "auto";
-    data::InspectExamplesOptions examples;  // the files and the tokenizer of either kind
+    // Holds the files and the tokenizer for token files, too.
+    data::InspectExamplesOptions examples;
   };
   const auto o = std::make_shared<Options>();
   command.add_option("files", o->examples.files, "a token file, or examples (*.jsonl, *.json)")
@@ -182,8 +183,8 @@ void AddImages(CLI::App& command) {
   command.add_option("--format", o->format, "png (default) or jpeg")
       ->check(CLI::IsMember({"png", "jpeg"}));
   command.add_option("--quality", o->quality, "of JPEG")->check(CLI::Range(1, 100));
-  command.add_option("--train", o->train, "so many of each class to train on; 0: all");
-  command.add_option("--test", o->test, "so many of each class to test with; 0: all");
+  command.add_option("--train", o->train, "number of images of each class to train on; 0: all");
+  command.add_option("--test", o->test, "number of images of each class to test with; 0: all");
   command.add_option("--classes", o->classes,
                      "names of the classes' folders, in the order of their numbers");
   command.callback([o] {

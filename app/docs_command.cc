@@ -1,4 +1,5 @@
-// `plimsoll docs`: the list of pages, a page or a key in the terminal, or the page in a browser.
+// `plimsoll docs` lists the pages, shows a page or a configuration key in the terminal, or opens
+// the page in a browser.
 #include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,21 +22,22 @@
 namespace plimsoll::trainer {
 namespace {
 
-// False when the pager cannot be run. One that is closed early has shown enough.
+// Returns false if the pager cannot be run. A pager that the user closes early counts as success.
 bool ShowInPager(const std::string& text) {
   const char* const chosen = std::getenv("PAGER");
   const std::string pager = chosen != nullptr && *chosen != '\0' ? chosen : "less";
-  setenv("LESS", "FRX", /*overwrite=*/0);  // a page of one screen stays on it
+  setenv("LESS", "FRX", /*overwrite=*/0);  // a page that fits the screen stays visible
   std::FILE* const pipe = popen(pager.c_str(), "w");
   if (pipe == nullptr) return false;
   std::fwrite(text.data(), 1, text.size(), pipe);
   const int status = pclose(pipe);
-  constexpr int kNotFound = 127, kNotExecutable = 126;  // as the shell says
+  // Exit codes of the shell for a program that it cannot run.
+  constexpr int kNotFound = 127, kNotExecutable = 126;
   return !WIFEXITED(status) ||
          (WEXITSTATUS(status) != kNotFound && WEXITSTATUS(status) != kNotExecutable);
 }
 
-// The page of the site that tools/docs.sh has built, else the file.
+// The page on the site that tools/docs.sh has built; without the site, the Markdown file.
 std::string PageToOpen(const Documentation& documentation, const std::string& name) {
   const std::filesystem::path folder = documentation.folder();
   const std::filesystem::path site = folder.parent_path() / ".cache/docs/site";

@@ -29,7 +29,7 @@ bool HasPages(const std::filesystem::path& folder) {
          std::filesystem::is_regular_file(folder / "commands.md", error);
 }
 
-// The folder docs/ in `start` or in one above it; empty: none.
+// The folder docs/ in `start` or in a folder above it; empty if no folder has one.
 std::filesystem::path PagesAbove(const std::filesystem::path& start) {
   for (std::filesystem::path folder = start;; folder = folder.parent_path()) {
     if (HasPages(folder / "docs")) return folder / "docs";
@@ -46,7 +46,7 @@ std::string LowerCase(std::string_view text) {
   return lower;
 }
 
-// The number of a heading's #; 0: the line is none.
+// The level of a heading: its number of #. 0: the line is no heading.
 size_t HeadingLevel(std::string_view line) {
   const size_t level = std::min(line.find_first_not_of('#'), line.size());
   return level > 0 && level < line.size() && line[level] == ' ' ? level : 0;
@@ -54,7 +54,8 @@ size_t HeadingLevel(std::string_view line) {
 
 std::string_view HeadingText(std::string_view line) { return line.substr(HeadingLevel(line) + 1); }
 
-// Calls visit(line, level of the heading or 0) for each line; lines of code are no headings.
+// Calls visit(line, level) for each line; `level` is the level of the heading, or 0. Lines of code
+// are never headings.
 template <typename Visit>
 void ForEachPageLine(const std::string& text, const Visit& visit) {
   std::istringstream lines(text);
@@ -98,16 +99,17 @@ std::string LastPart(const std::string& topic) { return topic.substr(topic.rfind
 
 std::string SectionOf(const std::string& text, std::string_view anchor) {
   std::string section;
-  size_t open = 0;  // the level of the section's heading; 0: not there yet
+  size_t open = 0;  // the level of the section's heading; 0 before the section
   ForEachPageLine(text, [&](const std::string& line, size_t level) {
-    if (open > 0 && level > 0 && level <= open) open = std::string::npos;  // it has ended
+    if (open > 0 && level > 0 && level <= open) open = std::string::npos;  // the section has ended
     if (open == 0 && level > 0 && AnchorOf(HeadingText(line)) == anchor) open = level;
     if (open > 0 && open != std::string::npos) section += line + "\n";
   });
   return section;
 }
 
-// A link to a page, as pages and messages write it, without what a topic does not have.
+// The topic of a link to a page, as pages and messages write links: without the anchor and the path
+// before the topic.
 std::string TopicOfLink(std::string_view name) {
   name = name.substr(0, name.find('#'));
   for (const std::string_view before : {"./", "../", "docs/"}) {
@@ -162,7 +164,7 @@ Documentation Documentation::Here() {
         "plimsoll docs: no folder docs/ is above this program or above the current folder; run it "
         "in a clone of the repository");
   }
-  // In a build, docs/ is a link to the clone's.
+  // In a build, docs/ is a symbolic link to the clone's docs/.
   const std::filesystem::path real = std::filesystem::canonical(folder, error);
   return Documentation(error ? folder : real);
 }

@@ -1,5 +1,5 @@
-// The pages of docs/ as files next to the program: topics and single sections; and the rows of the
-// configuration's keys, from its schema (trainer/config/reference.h).
+// The pages of docs/, read from files next to the program: topics and single sections. The rows of
+// the configuration's keys come from their schema (trainer/config/reference.h).
 #pragma once
 
 #include <optional>
@@ -10,38 +10,38 @@
 namespace plimsoll::trainer {
 
 struct DocumentationPage {
-  std::string topic;  // the path in docs/ without .md, a README.md by its folder: "studies"
+  std::string topic;  // path in docs/ without .md; a README.md has its folder's: "studies"
   std::string path;
-  std::string title;  // of its first heading
+  std::string title;  // the text of the first heading
 };
 
 class Documentation {
  public:
-  // Reads what pages `folder` has, at any depth. UserError when a page cannot be read.
+  // Reads the pages in `folder`, at any depth. Throws a UserError if a page cannot be read.
   explicit Documentation(const std::string& folder);
 
-  // The folder docs/ nearest above the program (a wheel, an unpacked archive, a build), else that
-  // nearest above the current folder (a clone). UserError when neither exists.
+  // Finds the nearest folder docs/ above the program (a wheel, an unpacked archive, a build), else
+  // the nearest above the current folder (a clone). Throws a UserError if neither exists.
   static Documentation Here();
 
   const std::string& folder() const { return folder_; }
-  // Sorted by topic, those of subfolders last.
+  // Pages are sorted by topic; those of subfolders are last.
   const std::vector<DocumentationPage>& pages() const { return pages_; }
 
-  // A line for each page.
+  // A list with one line for each page.
   std::string List() const;
 
-  // The page that `name` means: a topic, its last part where only one page has it (unless that page
-  // is one of configuration/), or a link to it ("docs/budget.md#when-nothing-fits"). nullptr: no
-  // page.
+  // The page that `name` means. `name` is a topic, the last part of a topic if only one page has it
+  // and that page is not one of configuration/, or a link to the page
+  // ("docs/budget.md#when-nothing-fits"). nullptr: no such page.
   const DocumentationPage* Find(std::string_view name) const;
 
-  // What `plimsoll docs NAME` prints: a page, its section where `name` ends with "#" and the anchor
-  // of a heading, the rows of a key or of a section of keys, or a word of the glossary. UserError
-  // that lists near names.
+  // The text that `plimsoll docs NAME` prints: a page; a section, if `name` ends with "#" and the
+  // anchor of its heading; the rows of a configuration key or of a section of keys; or a word of
+  // the glossary. Throws a UserError that lists similar names.
   std::string Text(const std::string& name) const;
 
-  // The page that has what Text() prints. UserError as there.
+  // The page that has the text that Text() prints. Throws like Text().
   const DocumentationPage& PageOf(const std::string& name) const;
 
  private:

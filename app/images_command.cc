@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A slash would be another folder.
+// The names of Fashion-MNIST's classes, without slashes: a slash would mean another folder.
 const std::vector<std::string> kFashion = {"T-shirt", "Trouser", "Pullover", "Dress", "Coat",
                                            "Sandal",  "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
 
@@ -60,7 +60,7 @@ std::vector<uint8_t> Encoded(const WriteImagesOptions& options, const ImageSize&
              : formats::EncodeJpeg(size.height, size.width, pixels, options.quality);
 }
 
-// `most` of each class; 0: all. Gives back how many.
+// Writes the first `most` images of each class (0: all). Returns the number of images written.
 int64_t WriteImagesOf(const LabelledImages& images, int64_t most, const fs::path& folder,
                       const std::vector<std::string>& classes, const WriteImagesOptions& options) {
   for (const std::string& name : classes) MakeFolder(folder / name);

@@ -1,4 +1,4 @@
-// `plimsoll info`: this build, this machine, its GPUs, and problems with them.
+// `plimsoll info` describes this build, this machine, its GPUs, and problems with them.
 #pragma once
 
 #include <string>
@@ -7,16 +7,15 @@
 
 namespace plimsoll::trainer {
 
-// The machine apart from its GPUs.
+// Facts about the machine except its GPUs.
 struct HostFacts {
   std::string processor;
-  int cores = 0;  // that this process may use
+  int cores = 0;  // cores that this process may use
   int64_t total_bytes = 0;
   int64_t available_bytes = 0;
 };
 
-// Problems are part of the answer, not errors. As several lines for people; as one JSON object for
-// programs.
+// Text for people and JSON for programs. Problems are part of the answer, not errors.
 std::string InfoText(const HostFacts& host, const runtime::GpuReport& gpus);
 std::string InfoJson(const HostFacts& host, const runtime::GpuReport& gpus);
 

@@ -1,4 +1,4 @@
-// The command `plimsoll data inspect` of examples: which tokens carry loss.
+// The command `plimsoll data inspect` for examples: shows which tokens carry loss.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,13 +18,13 @@
 namespace plimsoll::data {
 namespace {
 
-// Consecutive tokens that all carry loss, or all carry none.
+// Consecutive tokens that all carry loss, or that all carry no loss.
 struct TokenRun {
   std::vector<int32_t> ids;
   bool carries_loss = false;
 };
 
-// The text of ids in the middle of a text, in a form that a terminal shows as it is.
+// The text of ids from the middle of a text, escaped so that a terminal shows it as it is.
 std::string ShownText(std::span<const int32_t> ids, const Tokenizer& tokenizer) {
   std::string bytes;
   for (const int32_t id : ids) tokenizer.Decode(id, &bytes);

@@ -1,4 +1,4 @@
-// `plimsoll runs`: the runs in a folder, and their states.
+// `plimsoll runs` lists the runs in a folder, and their states.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -36,24 +36,24 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 struct ListedRun {
-  std::string path;  // in the form that other commands take
+  std::string path;  // path in the form that other commands take
   std::string name, notes;
   std::vector<std::string> tags;
   std::string state;                // "running", "done", "stopped", "failed"
-  std::string reason;               // of the end, in words; while it runs, the process
-  std::optional<int64_t> snapshot;  // steps of its newest, of a run that was interrupted
-  std::string resume_command = "";  // that resumes it; empty: none, or not known
-  int64_t steps = 0;                // made
+  std::string reason;               // why the run ended, in words; for a running run, its process
+  std::optional<int64_t> snapshot;  // step of the newest snapshot of an interrupted run
+  std::string resume_command = "";  // command that resumes the run; empty: impossible or unknown
+  int64_t steps = 0;                // steps made so far
   std::optional<int64_t> of_steps;  // steps that the run is to make
   std::optional<double> loss, best_eval_loss;
-  std::optional<double> tokens_per_s;   // median of the newest steps
-  std::optional<int64_t> memory_bytes;  // of the process on a GPU, or the arena
-  double changed = 0;                   // seconds since 1970: the last change of its metrics
+  std::optional<double> tokens_per_s;   // median speed of the newest steps
+  std::optional<int64_t> memory_bytes;  // memory of the process on a GPU, else of the arena
+  double changed = 0;                   // time of the last change of metrics, in seconds since 1970
 };
 
-constexpr int kDepth = 3;         // of folders to search: a study's rows lie in it
-constexpr size_t kNewest = 100;   // steps used for the speed
-constexpr size_t kMostText = 40;  // columns of a name
+constexpr int kDepth = 3;        // levels of folders to search; the rows of a study are within them
+constexpr size_t kNewest = 100;  // steps used for the speed
+constexpr size_t kMostText = 40;  // longest printed name, in columns
 
 std::optional<double> NumberIn(const json& row, const char* name) {
   const auto found = row.find(name);
@@ -61,7 +61,7 @@ std::optional<double> NumberIn(const json& row, const char* name) {
   return found->get<double>();
 }
 
-// Most lines are only scanned: a long run has hundreds of thousands.
+// Most lines are only scanned and not parsed: a long run has hundreds of thousands.
 void ReadRows(const std::string& path, ListedRun& run) {
   std::ifstream file = OpenFile(path);
   std::deque<std::string> newest;
@@ -70,7 +70,7 @@ void ReadRows(const std::string& path, ListedRun& run) {
     return row.is_object() ? row : json::object();
   };
   for (std::string line; std::getline(file, line);) {
-    if (file.eof()) break;  // no newline: cut off
+    if (file.eof()) break;  // a line without a newline was cut off
     if (line.find("\"eval_loss\"") == line.npos) {
       newest.push_back(line);
       if (newest.size() > kNewest) newest.pop_front();
@@ -81,7 +81,7 @@ void ReadRows(const std::string& path, ListedRun& run) {
   std::vector<double> speeds;
   for (const std::string& line : newest) {
     const json row = parse(line);
-    if (!row.contains("loss")) continue;  // a rollback
+    if (!row.contains("loss")) continue;  // the row of a rollback has no loss
     run.loss = NumberIn(row, "loss");
     if (const auto step = NumberIn(row, "step")) run.steps = static_cast<int64_t>(*step) + 1;
     if (const auto speed = NumberIn(row, "tokens_per_s")) speeds.push_back(*speed);
@@ -104,7 +104,7 @@ ListedRun ReadRun(const std::string& path) {
   ReadRows(metrics, run);
   using State = RunStatus::State;
   const auto said = ReadRunStatus(path);
-  // For runs of a version that wrote no run.json.
+  // Runs of a version that wrote no run.json are done if they have a summary.
   std::error_code error;
   State state = fs::exists(path + "/summary.json", error) ? State::kDone : State::kStopped;
   if (said) {
@@ -113,7 +113,8 @@ ListedRun ReadRun(const std::string& path) {
     run.tags = said->tags;
     run.reason = said->reason;
     run.of_steps = said->steps;
-    state = said->state == State::kRunning ? State::kStopped : said->state;  // it was killed
+    // A "running" run without a lock holder was killed.
+    state = said->state == State::kRunning ? State::kStopped : said->state;
   }
   if (const auto holder = LockHolder(path)) {
     state = State::kRunning;
@@ -170,7 +171,7 @@ std::string Cut(const std::string& text, size_t columns) {
   return cut;
 }
 
-// The end of a path is its most telling part.
+// Cuts text at the front: the end of a path tells most.
 std::string CutFront(const std::string& text, size_t columns) {
   size_t width = Width(text), begin = 0;
   if (width <= columns) return text;
@@ -180,15 +181,16 @@ std::string CutFront(const std::string& text, size_t columns) {
   return "…" + text.substr(begin);
 }
 
-// A name is printed on one line, whatever it contains.
+// Replaces control characters by spaces, so that a name is printed on one line.
 std::string OneLine(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c < ' ' || c == 0x7F; }, ' ');
   return text;
 }
 
-// The runs in a folder and in its subfolders, the newest first; a run directory itself is one.
-// Skips folders that are no run or cannot be read. UserError when there is no such folder.
+// The runs in a folder and in its subfolders, the newest first. If `folder` is itself a run
+// directory, only that run. Skips folders that are no runs or cannot be read. Throws a UserError if
+// the folder doesn't exist.
 std::vector<ListedRun> ListRuns(const std::string& folder) {
   std::string path = folder;
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
@@ -204,8 +206,8 @@ std::vector<ListedRun> ListRuns(const std::string& folder) {
   return runs;
 }
 
-// A table, each line cut to `columns` (0: whole), and below it the commands that resume the newest
-// of the interrupted runs; or a list of objects. Ends with a newline.
+// A table, each line cut to `columns` (0: not cut). The commands that resume the newest interrupted
+// runs follow the table. Ends with a newline.
 std::string RunsTable(const std::vector<ListedRun>& runs, size_t columns) {
   const bool named = std::ranges::any_of(runs, [](const auto& run) { return !run.name.empty(); });
   std::vector<std::vector<std::string>> rows = {
@@ -239,7 +241,7 @@ std::string RunsTable(const std::vector<ListedRun>& runs, size_t columns) {
     line.erase(line.find_last_not_of(' ') + 1);
     text += Cut(line, columns) + "\n";
   }
-  // Of the newest few, how to take them up again.
+  // Lists the commands that resume the newest few runs.
   constexpr int kMostResumed = 5;
   int resumed = 0;
   for (const ListedRun& run : runs) {

@@ -1,4 +1,4 @@
-// The program: runs the command that its arguments name (commands.h), and says what went wrong.
+// The program: runs the command that its arguments name (commands.h), and reports errors.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -32,8 +32,8 @@ namespace {
 constexpr std::string_view kNoMemory =
     "the system gives no more memory (free -h; ulimit -v; a container's limit)";
 
-// Ends the process where memory is missing: unwinding would ask for more, at places that may not
-// fail. Takes none itself.
+// Ends the process when memory is missing: unwinding would allocate more, in functions that may not
+// fail. This function itself allocates nothing.
 [[noreturn]] void EndWithoutMemory() {
   for (const std::string_view text : {kNoMemory, std::string_view("\n")}) {
     if (write(STDERR_FILENO, text.data(), text.size()) < 0) break;
@@ -64,17 +64,17 @@ class CommandLine {
     RefuseEmptyNames(app_);
   }
 
-  // Returns the exit code.
+  // Runs the command line and returns the exit code.
   int Run(int argc, char** argv) {
     try {
       std::vector<std::string> arguments = Arguments(argc, argv);
       const std::string command = arguments.empty() ? "" : arguments.front();
       RefuseUnknownCommand(command);
       RequireSameCommand(command);
-      std::ranges::reverse(arguments);  // CLI11 expects them so
+      std::ranges::reverse(arguments);  // CLI11 expects the arguments in reverse order
       app_.parse(arguments);
       if (end_ != ExitCode::kDone && world_.size() > 1) {
-        world_.Barrier();  // all have printed their output
+        world_.Barrier();  // waits until all ranks have printed their output
         world_.Abort(static_cast<int>(end_));
       }
       return static_cast<int>(end_);
@@ -82,7 +82,7 @@ class CommandLine {
       return End(error);
     } catch (const UserError& error) {
       return Fail(error.what(), error.code());
-    } catch (const std::bad_alloc&) {  // of a library that asks for memory by itself
+    } catch (const std::bad_alloc&) {  // thrown by a library that allocates memory by itself
       return Fail(std::string(kNoMemory), ExitCode::kInternal);
     } catch (const std::system_error& error) {
       const bool threads = error.code() == std::errc::resource_unavailable_try_again;
@@ -96,7 +96,8 @@ class CommandLine {
   }
 
  private:
-  // A shell's variable without a value would mean the folder where the program was started.
+  // Refuses empty names of folders: a shell variable without a value would otherwise mean the
+  // current folder.
   static void RefuseEmptyNames(CLI::App& app) {
     for (CLI::Option* option : app.get_options()) {
       if (!option->get_positional() && option->get_name() != "--out") continue;
@@ -108,7 +109,8 @@ class CommandLine {
     }
   }
 
-  // Help and version also end here, with code 0.
+  // Prints what CLI11 reports and returns the exit code. Help and version also end here, with code
+  // 0.
   int End(const CLI::ParseError& error) const {
     std::ostringstream answer, message;
     if (app_.exit(error, answer, message) != 0) {
@@ -124,8 +126,7 @@ class CommandLine {
     return static_cast<int>(ExitCode::kDone);
   }
 
-  // The message without the middle of words that no one reads to their end, such as a value that
-  // CLI11 quotes.
+  // The message with long words cut in their middle, such as a value that CLI11 quotes.
   static std::string WithShortWords(const std::string& message) {
     constexpr size_t kLong = 300;
     std::string text, word;
@@ -141,15 +142,16 @@ class CommandLine {
     return text;
   }
 
-  // With several ranks, the first rank that ends ends all of them. An error that is the same on all
-  // ranks is printed once: the others give rank 0 the time to print it.
+  // Reports an error and ends the program. With several ranks, the first rank that fails ends all
+  // ranks. An error that is the same on all ranks is printed once: the other ranks wait until rank
+  // 0 has printed it.
   int Fail(const std::string& message, ExitCode code) const {
     const int rank = world_.rank();
     if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     PrintError(fmt::format("{}{}", rank > 0 ? fmt::format("rank {}: ", rank) : "",
                            WithShortWords(message)));
     if (world_.size() > 1) {
-      // Output that is still in a pipe when its rank ends is lost.
+      // Waits for the output: what is still in a pipe when its rank ends is lost.
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       world_.Abort(static_cast<int>(code));
     }
@@ -166,14 +168,14 @@ class CommandLine {
     throw UserError(fmt::format("plimsoll {}: unknown command; there are {}", name, known));
   }
 
-  // Whether an argument is a key and its value, as they follow --set.
+  // Whether an argument is a key and its value (KEY=VALUE), as arguments after --set are.
   static bool IsSetting(std::string_view argument) {
     const size_t end = argument.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.");
     return end != 0 && end != argument.npos && argument[end] == '=';
   }
 
-  // The words `help` and `version`, before a command or alone, mean its flags, and --set may
-  // have several values: each gets a --set of its own.
+  // The arguments in CLI11's form. The words `help` and `version`, before a command or alone,
+  // become flags. One --set may have several values here: each value gets its own --set.
   static std::vector<std::string> Arguments(int argc, char** argv) {
     std::vector<std::string> arguments;
     bool sets = false;
@@ -190,8 +192,8 @@ class CommandLine {
     return arguments;
   }
 
-  // Ranks with different commands would wait for each other for ever. Only `train` needs the other
-  // ranks afterwards.
+  // Throws if ranks have different commands: such ranks would wait for each other forever. Of all
+  // commands, only `train` needs the other ranks afterwards.
   void RequireSameCommand(const std::string& command) const {
     const std::vector<std::string> all = world_.Gather(command);
     for (size_t rank = 1; rank < all.size(); ++rank) {
@@ -204,7 +206,7 @@ class CommandLine {
     if (command != "train") world_.StopWatching();
   }
 
-  // For the list of commands; see Arguments().
+  // Adds `help` and `version` to the list of commands; Arguments() handles the words themselves.
   void AddWords() {
     app_.add_subcommand("help", "what plimsoll, or one of its commands, can do: help train");
     app_.add_subcommand("version", "this version and its commit");
@@ -221,21 +223,22 @@ class CommandLine {
 int main(int argc, char** argv) {
   plimsoll::ReserveStandardStreams();
   std::set_new_handler(&plimsoll::trainer::EndWithoutMemory);
-  // `bazel run` starts programs in another folder; paths are relative to the caller's.
+  // `bazel run` starts programs in another folder; relative paths start at the caller's folder.
   if (const char* directory = std::getenv("BUILD_WORKING_DIRECTORY")) {
     std::error_code error;
     std::filesystem::current_path(directory, error);
   }
-  // Exceeding a limit on file sizes is then an error like a full disk, which names the file.
+  // With SIGXFSZ ignored, exceeding a limit on file sizes is an error that names the file, like a
+  // full disk.
   std::signal(SIGXFSZ, SIG_IGN);
-  // A training continues when nobody reads its output any more.
+  // With SIGPIPE ignored, training continues when nobody reads its output any more.
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    // The timeout until a run file sets it.
+    // This timeout applies until a run file sets another.
     plimsoll::runtime::World world(plimsoll::config::ParallelConfig{}.timeout);
     world.ChooseOwnGpu();
     plimsoll::trainer::ShareCores(world);
-    // Only rank 0 prints; the others have log files once there is a folder for them.
+    // Only rank 0 prints to the terminal; other ranks get log files once the run has a folder.
     if (world.rank() > 0) plimsoll::SendOutputTo("/dev/null", /*append=*/true);
     return plimsoll::trainer::CommandLine(world).Run(argc, argv);
   } catch (const std::exception& error) {

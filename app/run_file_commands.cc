@@ -35,7 +35,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// A run file and its overrides, as for `train`, `plan` and `config`.
+// A run file and its overrides: arguments of `train`, `plan` and `config`.
 struct RunArguments {
   std::string file;
   std::vector<std::string> sets;
@@ -45,8 +45,8 @@ struct RunArguments {
     command.add_option("--set", sets, "override a key: --set train.steps=100")
         ->allow_extra_args(false);
   }
-  // Prints the warnings, on one rank. `runs`: on this device, and for as many steps as follow from
-  // the data, which is counted.
+  // Loads the run file and prints warnings, on one rank. If `runs`, the configuration is for this
+  // device, and the number of steps follows from the data, which is counted.
   config::Loaded Load(const runtime::World& world, bool runs) const {
     const config::RankCount ranks = config::RankCount::Started(world.size());
     config::Loaded loaded = runs ? LoadToRun(file, sets, ranks) : LoadRun(file, sets, ranks);
@@ -63,7 +63,7 @@ struct RunArguments {
 // A key in which two resolved configurations differ.
 struct ConfigDifference {
   std::string key;
-  std::string left, right;  // as in a file; empty: does not apply to that configuration, or not set
+  std::string left, right;  // values as in a file; empty: the key does not apply, or is not set
 };
 
 config::RunConfig Load(std::string path, const std::vector<std::string>& sets) {
@@ -76,7 +76,7 @@ std::string TextOf(const config::Key& key, const config::RunConfig& config) {
   return key.Applies(config) ? key.Text(config) : "";
 }
 
-// In the order of the reference.
+// The keys in which two configurations differ, in the order of the reference of keys.
 std::vector<ConfigDifference> CompareConfigs(const config::RunConfig& left,
                                              const config::RunConfig& right) {
   std::vector<ConfigDifference> differences;
@@ -87,8 +87,9 @@ std::vector<ConfigDifference> CompareConfigs(const config::RunConfig& left,
   return differences;
 }
 
-// `left` and `right` are run files or run directories, `sets` override keys of both. With `json`
-// the text is a list of objects, otherwise a table; both end with a newline.
+// Compares two configurations. `left` and `right` are run files or run directories; `sets` override
+// keys of both. With `json` the text is a list of objects, otherwise a table. Both end with a
+// newline.
 std::string ConfigComparison(const std::string& left, const std::string& right,
                              const std::vector<std::string>& sets, bool json) {
   const auto differences = CompareConfigs(Load(left, sets), Load(right, sets));
@@ -184,13 +185,14 @@ void AddPlan(CLI::App& app, runtime::World& world, ExitCode& end) {
                       "for what to plan: " + DeviceNames() + "; default: what the file says");
   command->add_option("--budget", o->budget,
                       "what would be chosen within: 24GiB, 90%, or free - 1GiB");
-  command->add_option("--sweep", o->sweep, "the fastest plan for each of so many budgets")
+  command->add_option("--sweep", o->sweep, "the fastest plan for each of this number of budgets")
       ->check(CLI::Range(1, 1000));
   command->add_option("--max", o->largest,
                       "the largest train.micro_batch, model.sequence or model.layers that fits");
   command
-      ->add_option("--ranks", o->ranks,
-                   "what each of so many takes, by data and tensor ranks and ZeRO stage")
+      ->add_option(
+          "--ranks", o->ranks,
+          "what each of this number of ranks takes, by data and tensor ranks and ZeRO stage")
       ->check(CLI::Range(1, 100000));
   command->add_flag("--parameters", o->parameters,
                     "list the parameters instead: their names here and in checkpoints, shapes, "
@@ -211,7 +213,7 @@ void AddPlan(CLI::App& app, runtime::World& world, ExitCode& end) {
       ->needs(diff);
   command->callback([&world, &end, o] {
     o->started = world.size();
-    std::string code;  // all ranks end with it
+    std::string code;  // the exit code as text, the same on all ranks
     if (world.rank() == 0) code = std::to_string(static_cast<int>(RunPlan(*o)));
     end = static_cast<ExitCode>(std::stoi(world.Broadcast(code)));
   });
@@ -298,7 +300,7 @@ void AddConfig(CLI::App& app, runtime::World& world) {
   command->add_option("--budget", o->starting.budget, "its memory.budget")->needs(model);
   command
       ->add_option("--lora", o->starting.lora_rank,
-                   "train adapters of this rank beside the model's frozen weights")
+                   "train adapters of this rank next to the model's frozen weights")
       ->check(CLI::Range(1, 1 << 20))
       ->needs(model);
   command->callback([&world, o, reference] {

@@ -1,4 +1,4 @@
-// The command `plimsoll data tokenize`, and `plimsoll data inspect` of token files.
+// The commands `plimsoll data tokenize`, and `plimsoll data inspect` for token files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,11 +20,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kReportEvery = int64_t{8} << 20;  // bytes
-constexpr std::string_view kMask = ".mask";         // after a token file's name (token_file.h)
+constexpr int64_t kReportEvery = int64_t{8} << 20;  // bytes of text between progress lines
+constexpr std::string_view kMask = ".mask";         // suffix of a token file's mask (token_file.h)
 
-// Existing files OUT/NAME_*.bin and their masks: the shards of a longer earlier run would be read
-// with the new ones.
+// Existing files OUT/NAME_*.bin and their masks. Shards left over from a longer earlier run would
+// be read together with the new ones.
 std::vector<fs::path> ExistingShards(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -38,7 +38,7 @@ std::vector<fs::path> ExistingShards(const fs::path& folder) {
   return found;
 }
 
-// A token file, and its mask if any of its tokens carries no loss.
+// Writes a token file, and its mask if any of its tokens carries no loss.
 class Shard {
  public:
   Shard(const std::string& path, const TokenFileForm& form, bool masked) : tokens_(path, form) {
@@ -52,7 +52,7 @@ class Shard {
     ignores_ |= !carries_loss && !ids.empty();
   }
   void Finish() { tokens_.Finish(); }
-  // The mask comes first: without it, all tokens would carry loss.
+  // Moves the mask into place before the tokens: without it, all tokens would carry loss.
   void Commit() {
     const std::string mask = path() + std::string(kMask);
     std::error_code error;
@@ -74,7 +74,7 @@ class Shard {
   bool ignores_ = false;
 };
 
-// Cuts a stream of tokens into shards; Commit() moves all of them into place.
+// Splits a stream of tokens into shards; Commit() moves all shards into place.
 class ShardWriter {
  public:
   ShardWriter(fs::path folder, std::string name, TokenFileForm form, const TokenizeOptions& options,
@@ -105,7 +105,7 @@ class ShardWriter {
     if (!shards_.empty()) shards_.back().Finish();
   }
 
-  // The token files; `written` also gets their masks.
+  // Moves the token files into place and returns them; `written` also gets their masks.
   std::vector<std::string> Commit(std::set<fs::path>& written) {
     std::vector<std::string> files;
     for (Shard& shard : shards_) {
@@ -264,7 +264,7 @@ namespace {
 bool HoldsText(const std::string& path) {
   try {
     return !StartOfText(path).empty();
-  } catch (const UserError&) {  // to open it as tokens says what is wrong with it
+  } catch (const UserError&) {  // opening the file as tokens reports the problem
     return false;
   }
 }
@@ -273,7 +273,7 @@ bool HoldsText(const std::string& path) {
 
 TokenFileSummary InspectTokenFile(const std::string& path, const TokenFileOptions& options,
                                   const Tokenizer* tokenizer, int64_t first) {
-  // Pairs of letters are ids, too, but nobody means them.
+  // A file of text could also be read as tokens, two letters at a time, but nobody means that.
   if (options.format == TokenFormat::kAuto && !path.ends_with(".bin") && HoldsText(path)) {
     throw UserError(fmt::format(
         "{0}: holds text, and token files or examples (*.jsonl, *.json) are inspected; make token "

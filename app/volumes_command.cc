@@ -1,4 +1,4 @@
-// The command `plimsoll data volumes`: writes made-up volumes as files.
+// The command `plimsoll data volumes`: writes synthetic volumes as files.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr float kUnit = 1000;             // of the int16 numbers in files
-constexpr int64_t kMostSide = 1024;       // of a volume
-constexpr int64_t kMostVolumes = 10'000;  // their names have four digits
+constexpr float kUnit = 1000;             // int16 value of intensity 1
+constexpr int64_t kMostSide = 1024;       // longest side of a volume
+constexpr int64_t kMostVolumes = 10'000;  // volumes' names have four digits
 
 void Check(const WriteVolumesOptions& options) {
   const VolumeSize& size = options.volume.size;
@@ -58,7 +58,7 @@ void MakeFolders(const std::vector<fs::path>& folders) {
   }
 }
 
-// [C,z,y,x] of [D,H,W,C].
+// Transposes a volume from [D,H,W,C] to [C,z,y,x].
 std::vector<int16_t> ImageValues(const Volume& volume) {
   std::vector<int16_t> values;
   values.reserve(volume.voxels.size());
@@ -71,7 +71,7 @@ std::vector<int16_t> ImageValues(const Volume& volume) {
   return values;
 }
 
-// The members of dataset.json that list volumes.
+// Writes one part's volumes and returns the members of dataset.json that list them.
 nlohmann::ordered_json WritePart(const WriteVolumesOptions& options, const std::string& part,
                                  int64_t first, int64_t count) {
   const fs::path folder = options.folder;

@@ -1,4 +1,4 @@
-// The commands on trained weights: eval, generate, predict, inspect, export.
+// The commands that read trained weights: eval, generate, predict, inspect, export.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -16,12 +16,12 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Adds the options that choose among a run's weights.
+// Adds the options that select one of a run's sets of weights.
 void AddChoice(CLI::App& command, WeightChoice& choice) {
-  CLI::Option* step = command.add_option(
-      "--step", choice.step,
-      "the run's snapshot after so many steps; default: what it wrote last, model/, adapter/ or "
-      "a snapshot");
+  CLI::Option* step = command.add_option("--step", choice.step,
+                                         "the run's snapshot after this number of steps; default: "
+                                         "what it wrote last, model/, adapter/ or "
+                                         "a snapshot");
   command.add_flag("--best", choice.best, "the run's snapshot of its best evaluation")
       ->excludes(step);
   command.add_flag("--ema", choice.ema,
@@ -40,10 +40,10 @@ void AddEval(CLI::App& app) {
                       "token files (*.bin) or text, or shell patterns of them; default: what "
                       "the run held out");
   command->add_option("--run-file", o->run_file,
-                      "beside a Hugging Face folder: a run file whose held-out data to take");
+                      "for a Hugging Face folder: a run file whose held-out data to take");
   command->add_option_function<std::string>(
       "--adapter", [o](const std::string& value) { o->sets.push_back("lora.init_from=" + value); },
-      "an adapter in PEFT's form, beside a Hugging Face folder");
+      "an adapter in PEFT's form, for a Hugging Face folder");
   command->add_option("--dtype", o->dtype, "of weights and activations: fp32, bf16 or fp16");
   command->add_option("--tokenizer", o->tokenizer,
                       "of the text of --data: byte, or a tokenizer's path");
@@ -102,7 +102,7 @@ void AddGenerate(CLI::App& app) {
       "the system's turn, before the conversation");
   command->add_option_function<std::string>(
       "--adapter", [o](const std::string& value) { o->sets.push_back("lora.init_from=" + value); },
-      "an adapter in PEFT's form, beside a Hugging Face folder");
+      "an adapter in PEFT's form, for a Hugging Face folder");
   command->add_option(
       "--dtype", o->dtype,
       "of weights and activations: fp32, bf16 or fp16; default: fp32, of texts on a "
@@ -112,9 +112,7 @@ void AddGenerate(CLI::App& app) {
       ->check(CLI::Range(int64_t{1}, int64_t{999'999}));
   command->add_option("--to", o->images.to, "the folder to write the images to, as PNG files");
   command->add_flag("--overwrite", o->images.overwrite, "replace the images that folder holds");
-  command
-      ->add_option("--batch", o->images.batch,
-                   "images at a time (64)")
+  command->add_option("--batch", o->images.batch, "images at a time (64)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
   command->callback([o, command] {
     for (const char* option :
@@ -129,7 +127,7 @@ void AddGenerate(CLI::App& app) {
 void AddPredict(CLI::App& app) {
   const auto o = std::make_shared<PredictCommand>();
   CLI::App* command = app.add_subcommand(
-      "predict", "the classes of pictures, texts or voxels, or the words behind [MASK]");
+      "predict", "the classes of pictures, texts or voxels, or the words for [MASK]");
   command->add_option("model", o->folder, "a run directory, a snapshot or a Hugging Face folder")
       ->required();
   command->add_option("input", o->inputs,
@@ -140,7 +138,7 @@ void AddPredict(CLI::App& app) {
   command->add_option("--text", o->texts, "a text, in place of files; may be repeated")
       ->allow_extra_args(false);
   command->add_option("--run-file", o->run_file,
-                      "beside a Hugging Face folder: a run file that says how data is prepared");
+                      "for a Hugging Face folder: a run file that says how data is prepared");
   command->add_option("--dtype", o->dtype, "of weights and activations: fp32, bf16 or fp16");
   command->add_option("--tokenizer", o->tokenizer, "of texts: a tokenizer's path");
   command->add_option("--batch", o->batch, "inputs at a time, at most as many as there are")
@@ -183,7 +181,7 @@ void AddExport(CLI::App& app) {
   command->add_option("--to", o->to, "the folder to write")->required();
   AddChoice(*command, o->choice);
   command->add_flag("--merge", o->merge,
-                    "write whole weights, with the run's adapter merged into them");
+                    "write full weights, with the run's adapter merged into them");
   command->add_option("--dtype", o->dtype, "of the weights: fp32, bf16 or fp16");
   command->add_option("--tokenizer", o->tokenizer,
                       "that goes with them, in place of the run's: byte, or a tokenizer's path");

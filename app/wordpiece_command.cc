@@ -1,4 +1,4 @@
-// The command `plimsoll data wordpiece`: makes a WordPiece vocabulary of text.
+// The command `plimsoll data wordpiece`: makes a WordPiece vocabulary from text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,9 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kReportEvery = int64_t{8} << 20;  // bytes
+constexpr int64_t kReportEvery = int64_t{8} << 20;  // bytes of text between progress lines
 
-// Adds a text line by line, since no word goes beyond its line.
+// Counts the words of a text line by line; no word continues on the next line.
 void CountWords(std::string_view text, const std::string& separator, WordCounts* counts) {
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());

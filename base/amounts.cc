@@ -25,7 +25,7 @@ std::string FormatCount(double count) {
 
 std::string FormatWithDeviation(double mean, double deviation, bool sign) {
   constexpr double kMostOfTwoDigits = 3.55;
-  constexpr double kSmall = 1e-4;  // below, with an exponent
+  constexpr double kSmall = 1e-4;  // smaller numbers get an exponent
   const double magnitude = std::floor(std::log10(deviation));
   const bool two_digits = deviation * std::pow(10, -magnitude) < kMostOfTwoDigits;
   const double size = std::max(std::abs(mean), deviation);

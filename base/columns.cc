@@ -25,9 +25,9 @@ std::string Shortened(std::string_view text, size_t columns) {
 std::string Wrapped(std::string_view text, size_t columns, std::string_view indent) {
   std::string lines;
   size_t used = 0;     // columns of the last line
-  bool begun = false;  // whether it has a word
+  bool begun = false;  // whether the last line has a word
   while (!text.empty()) {
-    // A word together with the spaces before it.
+    // Takes a word together with the spaces before it.
     const size_t first = std::min(text.find_first_not_of(' '), text.size());
     const size_t end = std::min(text.find(' ', first), text.size());
     std::string_view word = text.substr(0, end);

@@ -7,8 +7,8 @@
 namespace plimsoll {
 namespace {
 
-// A checksum is a polynomial over GF(2) modulo the generator. Bit 31 is the coefficient of x^0, and
-// this is the generator without x^32.
+// A checksum is a polynomial over GF(2) modulo the generator. Bit 31 is the coefficient of x^0.
+// This constant is the generator without x^32.
 constexpr uint32_t kGenerator = 0x82f63b78;
 
 // The product of two polynomials.
@@ -23,8 +23,8 @@ uint32_t Multiply(uint32_t a, uint32_t b) {
 
 }  // namespace
 
-// Uses the processor's instruction, 8 bytes every 3 cycles: faster than any disk, so interleaving
-// several streams isn't needed.
+// Uses the processor's CRC instruction, which takes 8 bytes every 3 cycles. That is faster than any
+// disk, so interleaving several streams isn't needed.
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t before) {
   uint64_t crc = ~before;
   const std::byte* at = bytes.data();
@@ -43,7 +43,7 @@ uint32_t Crc32c(std::string_view text, uint32_t before) {
   return Crc32c(std::as_bytes(std::span(text)), before);
 }
 
-// Bytes that follow shift the first checksum: they multiply it by x^8 each.
+// The second sequence shifts the first checksum: each of its bytes multiplies it by x^8.
 uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t bytes) {
   uint32_t shift = uint32_t{1} << 31;   // x^0
   uint32_t square = uint32_t{1} << 23;  // x^8, x^16, x^32, …

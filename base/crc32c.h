@@ -8,12 +8,13 @@
 
 namespace plimsoll {
 
-// The checksum of `bytes`; with the checksum `before` of preceding bytes, that of both together.
+// The checksum of `bytes`. `before` is the checksum of preceding bytes; the result then covers
+// both.
 uint32_t Crc32c(std::span<const std::byte> bytes, uint32_t before = 0);
 uint32_t Crc32c(std::string_view text, uint32_t before = 0);
 
-// The checksum of two runs of bytes, one behind the other, given those of each; the second has
-// `bytes` bytes.
+// The checksum of two sequences of bytes one after the other, computed from the checksum of each.
+// The second sequence has `bytes` bytes.
 uint32_t CombineCrc32c(uint32_t first, uint32_t second, uint64_t bytes);
 
 }  // namespace plimsoll

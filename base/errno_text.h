@@ -7,7 +7,7 @@
 
 namespace plimsoll {
 
-// "No space left on device"; with advice for errors where the advice is always the same.
+// A text like "No space left on device", with advice for errors whose advice is always the same.
 inline std::string ErrnoText(int error) {
   const bool limit = error == EMFILE;
   return std::string(std::strerror(error)) + (limit ? " (ulimit -n 1024 allows more)" : "");

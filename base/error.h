@@ -1,4 +1,5 @@
-// Errors a user can cause, and the process exit codes (0 done, 2 the user's mistake, …).
+// Errors that a user can cause, and the exit codes of the process (0 done, 2 the user's mistake,
+// …).
 #pragma once
 
 #include <stdexcept>
@@ -8,15 +9,15 @@ namespace plimsoll {
 
 enum class ExitCode : int {
   kDone = 0,
-  kInternal = 1,      // anything not listed here
-  kUserMistake = 2,   // nothing was started
+  kInternal = 1,      // any failure not listed here
+  kUserMistake = 2,   // nothing has been started
   kBudgetNotMet = 3,  // no allowed plan fits memory.budget, or the plan doesn't fit its GPU
   kStoppedBySignal = 4,
 };
 
-// A mistake in a file, key or argument. The message is a line with the key or file (and its line,
-// if any), the reason and what to do about it, or such a line for each of several mistakes; main()
-// prints it and exits with `code`.
+// A mistake in a file, key or argument. The message is one line for each mistake, with the key or
+// file (and its line number, if any), the reason, and what to do about it. main() prints the
+// message and exits with `code`.
 class UserError : public std::runtime_error {
  public:
   explicit UserError(const std::string& message, ExitCode code = ExitCode::kUserMistake)
@@ -27,7 +28,8 @@ class UserError : public std::runtime_error {
   ExitCode code_;
 };
 
-// A broken invariant of Plimsoll itself: names the op, pass or tensor. Never the user's fault.
+// A broken invariant of Plimsoll itself, never the user's fault. The message names the op, pass or
+// tensor.
 class InternalError : public std::logic_error {
  public:
   using std::logic_error::logic_error;

@@ -5,9 +5,10 @@
 //   E4M3   1, 4, 3                              448   2^-9         none; NaN is 0x7f and 0xff
 //   E5M2   1, 5, 2                           57,344   2^-16        as in IEEE types
 //
-// Values round to the nearest, ties to even, and saturate: what lies beyond the largest number,
-// even infinity, becomes it. NaN becomes 0x7f, whatever its sign. Subnormals are kept. What is
-// constexpr runs on GPUs, too, and gives the bits of their instruction (cvt.rn.satfinite).
+// Values round to the nearest, ties to even, and saturate: a value beyond the largest number, even
+// infinity, becomes the largest number. NaN becomes 0x7f, whatever its sign. Subnormals are kept.
+// constexpr functions run on GPUs, too, and give the same bits as the GPU's instruction
+// (cvt.rn.satfinite).
 #pragma once
 
 #include <bit>
@@ -36,12 +37,12 @@ constexpr float ToFloat(Float8E4M3 value) {
   const uint32_t magnitude = value.bits & 0x7fu;
   const uint32_t sign = (value.bits & 0x80u) << 8;
   if (magnitude == 0x7f) return FromF16(static_cast<uint16_t>(sign | 0x7e00));
-  // As a float16, whose exponent has another bias: 15 instead of 7.
+  // Converts by way of float16, whose exponent has the bias 15 instead of 7.
   return FromF16(static_cast<uint16_t>(sign | (magnitude << 7))) * 256;
 }
 
-// `kFraction` bits of fraction, exponents with `kBias`; `largest` is the code of the largest
-// number.
+// Rounds to a format with `kFraction` fraction bits and the exponent bias `kBias`. `largest` is the
+// code of the largest number.
 template <int kFraction, int kBias>
 constexpr uint8_t ToFloat8(float value, uint32_t largest, uint32_t nan) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -52,7 +53,7 @@ constexpr uint8_t ToFloat8(float value, uint32_t largest, uint32_t nan) {
   constexpr uint32_t kSmallestNormal = static_cast<uint32_t>(127 + 1 - kBias) << 23;
   uint32_t code = 0;
   if (magnitude < kSmallestNormal) {
-    // The last place of this power of two has the subnormals' unit: the addition rounds for us.
+    // The last place of kUnit is the spacing of subnormals, so the addition does the rounding.
     constexpr uint32_t kUnit = static_cast<uint32_t>(127 + 1 - kBias - kFraction + 23) << 23;
     code = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(kUnit)) -
            kUnit;

@@ -22,7 +22,7 @@ std::string OwnName() {
   return "process " + std::to_string(getpid()) + " on host " + host;
 }
 
-// The text that the holder wrote.
+// The text that the holder wrote to the file.
 std::string HolderIn(int file) {
   char text[512];
   const ssize_t length = pread(file, text, sizeof(text), 0);
@@ -55,7 +55,7 @@ bool FolderLock::Take(const std::string& folder, const std::string& works) {
   struct stat own = {}, there = {};
   fstat(file_, &own);
   if (stat(path_.c_str(), &there) != 0 || there.st_ino != own.st_ino) return false;
-  // Only the lock matters: on a full disk the file has no name in it.
+  // Errors are ignored, as only the lock matters: on a full disk the file doesn't name the holder.
   const std::string name = OwnName();
   if (ftruncate(file_, 0) == 0) WriteAll(file_, std::as_bytes(std::span(name)));
   return true;

@@ -23,7 +23,7 @@ std::string TargetOf(const std::string& link) {
   return fs::read_symlink(link, ignored).string();
 }
 
-// The type of `path`, links followed; not_found if no file has that name.
+// The type of `path`, with links followed; not_found if the name doesn't exist.
 fs::file_type TypeOf(const std::string& path) {
   std::error_code error;
   const fs::file_type type = fs::status(path, error).type();
@@ -37,8 +37,8 @@ fs::file_type TypeOf(const std::string& path) {
   return type;
 }
 
-// False: visit wanted no more. `above`: the folders that hold this one, and itself; `link`: the
-// last link on the way to it, or nothing.
+// Visits the files below a folder. Returns false if visit wanted to stop. `above`: this folder and
+// the folders that contain it. `link`: the last link on the path to it, or nothing.
 bool VisitBelow(const std::string& folder, const std::string& link, std::vector<std::string>& above,
                 FunctionRef<bool(const std::string&)> visit) {
   const FolderNames names = NamesIn(folder);
@@ -50,7 +50,7 @@ bool VisitBelow(const std::string& folder, const std::string& link, std::vector<
     std::error_code error;
     const bool is_link = fs::is_symlink(fs::symlink_status(path, error));
     const std::string& last = is_link ? path : link;
-    // Without a link no folder comes again.
+    // Only through a link can a folder contain itself.
     if (!last.empty() && std::ranges::any_of(above, [&](const std::string& holder) {
           return fs::equivalent(path, holder, error);
         })) {
@@ -84,7 +84,7 @@ FolderNames NamesIn(const std::string& folder) {
        entry.increment(error)) {
     std::string name = entry->path().filename();
     if (name.starts_with('.')) continue;
-    // The type of what is no link is known without another call.
+    // If the entry is no link, its type is known without another call.
     std::error_code ignored;
     const fs::file_type own = entry->symlink_status(ignored).type();
     const fs::file_type type = own == fs::file_type::symlink ? TypeOf(entry->path().string()) : own;

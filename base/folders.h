@@ -1,6 +1,6 @@
-// What lies in folders. Links to files and to folders are followed. A link to nothing, and one by
-// which a folder would hold itself, are UserErrors that name it, and so is a folder that cannot be
-// read; but not for Exists().
+// The contents of folders. Links to files and to folders are followed. UserErrors name a link to
+// nothing, a link by which a folder would contain itself, and a folder that cannot be read.
+// Exists() throws none of these.
 #pragma once
 
 #include <string>
@@ -10,22 +10,21 @@
 
 namespace plimsoll {
 
-// False if no file has that name, or one that is no folder.
+// Returns false if the name doesn't exist, or if it isn't a folder.
 bool IsFolder(const std::string& path);
-// True if there is a file or folder of that name.
+// Returns true if a file or a folder of that name exists.
 bool IsThere(const std::string& path);
-// The same, but false where links lead to nothing and where nothing can be seen.
+// Like IsThere(), but false if a link leads to nothing, or if the path cannot be read.
 bool Exists(const std::string& path);
 
-// The names in a folder of its files and of its folders, sorted. Those that begin with a dot are
-// left out.
+// The names of a folder's files and subfolders, sorted. Names that begin with a dot are left out.
 struct FolderNames {
   std::vector<std::string> files, folders;
 };
 FolderNames NamesIn(const std::string& folder);
 
-// Calls visit(path) for the files in a folder, at any depth, until it returns false. Names that
-// begin with a dot are left out, of folders with all that they hold. The order is the names'.
+// Calls visit(path) for the files in a folder, at any depth, until visit returns false. Files and
+// folders whose names begin with a dot are left out. The order is that of the names.
 void ForEachFileBelow(const std::string& folder, FunctionRef<bool(const std::string& path)> visit);
 
 }  // namespace plimsoll

@@ -1,5 +1,5 @@
-// A reference to a callable: two words, no allocation, valid only while the callable lives. For
-// parameters that are only called before the function returns.
+// A reference to a callable: two words, no allocation, valid only while the callable lives. It is
+// meant for parameters that are only called before the function returns.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ class FunctionRef<Result(Args...)> {
                 !std::is_same_v<std::remove_cvref_t<Callable>, FunctionRef> &&
                 std::is_object_v<std::remove_reference_t<Callable>> &&
                 std::is_invocable_r_v<Result, std::remove_reference_t<Callable>&, Args...>>>
-  FunctionRef(Callable&& callable)  // NOLINT: implicit, so that lambdas can be passed as they are
+  FunctionRef(Callable&& callable)  // NOLINT: implicit, so that callers can pass lambdas
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(callable)))),
         call_([](void* object, Args... args) -> Result {
           return (*static_cast<std::remove_reference_t<Callable>*>(object))(

@@ -7,7 +7,7 @@
 
 namespace plimsoll {
 
-// Whether the whole name matches. '*' stands for any run of characters, '?' for one.
+// Whether the complete name matches. '*' matches any characters, '?' exactly one.
 bool MatchesGlob(std::string_view pattern, std::string_view name);
 bool MatchesAnyGlob(std::span<const std::string> patterns, std::string_view name);
 

@@ -1,4 +1,4 @@
-// Compiled with -ffp-contract=off (base/BUILD): each operation is rounded by itself.
+// Compiled with -ffp-contract=off (base/BUILD): each operation is rounded separately.
 #include "base/initial_draws.h"
 
 #include <immintrin.h>
@@ -11,7 +11,7 @@
 namespace plimsoll {
 namespace {
 
-// Eight lanes.
+// The arithmetic `A` of base/initial_draws.h for eight lanes.
 struct Lanes {
   typedef float Float __attribute__((vector_size(32)));
   typedef uint32_t Bits __attribute__((vector_size(32)));
@@ -35,13 +35,13 @@ struct Lanes {
   }
 };
 
-constexpr int64_t kGroup = 32;  // elements, or words, that are made at once
+constexpr int64_t kGroup = 32;  // elements, or words, computed at once
 
-// Of 16 words and elements.
+// Computes 16 normal elements from 16 words.
 void SixteenNormals(const uint32_t* words, float stddev, float* values) {
   const __m256 low = _mm256_loadu_ps(reinterpret_cast<const float*>(words));
   const __m256 high = _mm256_loadu_ps(reinterpret_cast<const float*>(words + 8));
-  // Words 0, 2, 8, 10, 4, 6, 12, 14 and those behind them.
+  // `first` holds words 0, 2, 8, 10, 4, 6, 12, 14; `second` the words after each of them.
   const auto first = reinterpret_cast<Lanes::Bits>(_mm256_shuffle_ps(low, high, 0x88));
   const auto second = reinterpret_cast<Lanes::Bits>(_mm256_shuffle_ps(low, high, 0xDD));
   const NormalPair<Lanes> made = DrawNormals<Lanes>(first, second, Lanes::Splat(stddev));

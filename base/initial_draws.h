@@ -1,21 +1,22 @@
-// Initial values of parameters. Element i of a parameter is a function of seed, stream (of its
-// name) and i alone, so that any thread, rank or device can draw any elements, with the same bits:
-// words 4b … 4b + 3 of the Philox stream belong to elements 4b … 4b + 3.
+// Initial values of parameters. Element i of a parameter depends only on the seed, the stream (of
+// the parameter's name) and i. So any thread, rank or device can draw any elements, with the same
+// bits. Words 4b … 4b + 3 of the Philox stream belong to elements 4b … 4b + 3.
 //
 //   uniform   bound · (2u − 1), u = (word + ½) · 2⁻³²
 //   normal    elements 2k and 2k + 1 from their two words (Box, Muller 1958):
 //             stddev · r · cos θ and stddev · r · sin θ with r = √(−2 ln u) of the first word and
 //             θ = 2π · 2⁻³² · the second word; |r| reaches 6.76
 //
-// Logarithm, sine and cosine are spelled out below in float32 operations that are rounded one by
-// one. No product may be contracted with a sum: a device that did so would draw other bits.
+// Logarithm, sine and cosine are spelled out below in float32 operations that are rounded
+// separately. No product may be contracted with a sum: a device that did so would draw other bits.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string_view>
 
-// Templates of this header are for the GPU where nvcc compiles them, otherwise for the host.
+// nvcc compiles the templates of this header for the GPU; other compilers compile them for the
+// host.
 #ifdef __CUDACC__
 #define PLIMSOLL_DRAWS __device__ inline
 #else
@@ -27,7 +28,7 @@ namespace plimsoll {
 struct InitialDraws {
   enum class Kind { kConstant, kNormal, kUniform };
   Kind kind = Kind::kConstant;
-  float scale = 0;  // the constant; the standard deviation; the bound
+  float scale = 0;  // constant, standard deviation or bound, by kind
   uint64_t seed = 0;
   uint64_t stream = 0;  // StreamOf(name)
 };
@@ -35,18 +36,18 @@ struct InitialDraws {
 // The number of a parameter's random stream (FNV-1a).
 uint64_t StreamOf(std::string_view name);
 
-// On the CPU: `values` becomes elements first, first + 1, …
+// Draws on the CPU: `values` becomes elements first, first + 1, …
 void Draw(const InitialDraws& draws, int64_t first, std::span<float> values);
 
 // The arithmetic `A` of the functions below has
 //
 //   Float, Bits                  a float and 32 bits, or vectors of them; Bits has operators
-//   Splat, SplatBits             from one value
+//   Splat, SplatBits             a vector with one value in all lanes
 //   Multiply, Add, Root          rounded to nearest
 //   FromInteger(Bits)            of int32, rounded to nearest
 //   AsFloat, AsBits              the same bits
-//   NotBelow(Bits, bits)         all bits of a lane set where its unsigned value is not below
-//   Choose(mask, Float, Float)   the first one where the mask is set
+//   NotBelow(Bits, bits)         sets all bits of a lane if its unsigned value is not below `bits`
+//   Choose(mask, Float, Float)   takes the first value where the mask is set, else the second
 
 template <typename A>
 struct NormalPair {
@@ -58,8 +59,8 @@ template <typename A>
 PLIMSOLL_DRAWS typename A::Float MinusTwiceLog(typename A::Bits word) {
   using Float = typename A::Float;
   using Bits = typename A::Bits;
-  // ln(m · 2^e) = e · ln 2 + ln(1 + f) with m = 1 + f in [√½, √2). From √½ on f comes from the
-  // distance to 1, which keeps all its bits.
+  // ln(m · 2^e) = e · ln 2 + ln(1 + f) with m = 1 + f in [√½, √2]. For words from √½ · 2³² on, f
+  // comes from the distance to 1, which keeps all its bits.
   const Bits near = A::NotBelow(word, 0xB504F334u);
   const Bits distance = word ^ near;
   const Float x = A::Add(A::Add(A::Multiply(A::FromInteger(distance >> 16), A::Splat(65536.0f)),
@@ -83,7 +84,7 @@ PLIMSOLL_DRAWS typename A::Float MinusTwiceLog(typename A::Bits word) {
   p = A::Add(A::Multiply(p, f), A::Splat(3.3333331174e-1f));
   const Float square = A::Multiply(f, f);
   Float rest = A::Multiply(A::Multiply(p, f), square);
-  // ln 2 in two parts, the first with so few bits that e times it is exact.
+  // ln 2 is split into two parts. The first has few bits, so that its product with e is exact.
   rest = A::Add(rest, A::Multiply(e, A::Splat(-2.12194440e-4f)));
   rest = A::Add(rest, A::Multiply(square, A::Splat(-0.5f)));
   const Float log = A::Add(A::Add(f, rest), A::Multiply(e, A::Splat(0.693359375f)));
@@ -95,7 +96,7 @@ template <typename A>
 PLIMSOLL_DRAWS NormalPair<A> CosineAndSine(typename A::Bits word) {
   using Float = typename A::Float;
   using Bits = typename A::Bits;
-  // A quarter turn's number, and the angle from it, within ±π/4.
+  // The number of the nearest quarter turn, and the angle from it, within ±π/4.
   const Bits quarter = (word + 0x20000000u) >> 30;
   const Float x =
       A::Multiply(A::FromInteger(word - (quarter << 30)), A::Splat(1.4629180792671596e-9f));

@@ -24,7 +24,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Identifies the file to which a path leads. A file system may reuse the inode of a removed file;
-// the time of birth, if known, tells the two apart.
+// the creation time, if known, tells the two apart.
 struct Identity {
   uint32_t device_major, device_minor;
   uint64_t inode;
@@ -33,7 +33,7 @@ struct Identity {
   friend auto operator<=>(const Identity&, const Identity&) = default;
 };
 
-// nullopt: there is no regular file.
+// Returns nullopt unless the path leads to a regular file.
 std::optional<Identity> IdentityOf(const std::string& path) {
   struct statx info = {};
   constexpr unsigned kWanted = STATX_TYPE | STATX_INO | STATX_BTIME;
@@ -73,8 +73,8 @@ class Descriptor {
   int number_;
 };
 
-// Waits until there is something to read, or everything has been read. False: no writer came in
-// time.
+// Waits until data can be read, or everything has been read. Returns false if no writer came before
+// the deadline.
 bool AwaitWriter(int descriptor, Clock::time_point deadline) {
   pollfd waited = {.fd = descriptor, .events = POLLIN, .revents = 0};
   while (true) {
@@ -109,12 +109,12 @@ std::string ReadInput(const std::string& path, size_t most, std::chrono::millise
     pollfd waited = {.fd = file.number(), .events = POLLIN, .revents = 0};
     if (count > 0) {
       done += static_cast<size_t>(count);
-    } else if (count < 0 && error == EAGAIN) {  // the writer is slow
+    } else if (count < 0 && error == EAGAIN) {  // the pipe is empty for now: its writer is slow
       poll(&waited, 1, -1);
     } else if (count < 0 && error != EINTR) {
       Fail(path, "cannot be read: " + ErrnoText(error));
     } else if (count == 0) {
-      // A pipe without a writer is empty, whether or not there has been one: POLLHUP tells which.
+      // A pipe without a writer reads as empty, whether or not it has had a writer: POLLHUP tells.
       if (!pipe || done > 0 || poll(&waited, 1, 0) > 0) break;
       if (!AwaitWriter(file.number(), deadline)) {
         Fail(path, "is a pipe that nothing writes to; start its writer first, or name a file");

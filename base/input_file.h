@@ -1,4 +1,4 @@
-// Reading files, and protecting them from being overwritten by this process.
+// Reads files, and protects them from being overwritten by this process.
 #pragma once
 
 #include <chrono>
@@ -8,20 +8,20 @@
 
 namespace plimsoll {
 
-// Up to `most` first bytes of a file, a device or a pipe. Throws UserErrors naming the path: no
-// such file, a folder, or a pipe that nothing opens for writing within `patience`.
+// The first bytes of a file, a device or a pipe, at most `most`. Throws UserErrors naming the path:
+// no such file, a folder, or a pipe that nothing opens for writing within `patience`.
 std::string ReadInput(const std::string& path, size_t most,
                       std::chrono::milliseconds patience = std::chrono::seconds(10));
 
-// A stream over a regular file. It has failed where there is none: a pipe or device that has the
-// file's name is not opened, since nothing may ever be written there.
+// Opens a stream over a regular file. The stream has failed if the path is anything else: a pipe or
+// a device is not opened, since nothing may ever be written there.
 std::ifstream OpenFile(const std::string& path);
 
-// Notes for IsInput() that this process reads this file.
+// Records that this process reads this file; see IsInput().
 void NoteInput(const std::string& path);
 
-// Whether this process has read this file, by whatever name: compares device, inode and time of
-// birth.
+// Whether this process has read this file, under any name: compares device, inode and creation
+// time.
 bool IsInput(const std::string& path);
 
 }  // namespace plimsoll

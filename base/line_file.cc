@@ -27,7 +27,7 @@ void LineFile::Append(const std::string& line) {
   const std::string whole = line + "\n";
   if (!WriteAll(file_, std::as_bytes(std::span(whole)))) {
     const int error = errno;
-    // Half a line would spoil the lines after it.
+    // Removes the incomplete line, which would spoil the lines after it.
     if (ftruncate(file_, bytes_) == 0) lseek(file_, bytes_, SEEK_SET);
     throw UserError(path_ + ": cannot write (" + ErrnoText(error) + ")", ExitCode::kInternal);
   }

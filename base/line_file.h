@@ -8,13 +8,14 @@ namespace plimsoll {
 
 class LineFile {
  public:
-  // Starts empty, or, with `append`, after the existing lines. UserError when it cannot be written.
+  // The file starts empty or, with `append`, after its existing lines. Throws a UserError if it
+  // cannot be written.
   LineFile(std::string path, bool append);
   ~LineFile();
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
-  // Appends a whole line, or nothing when that fails (UserError).
+  // Appends a complete line; if that fails, appends nothing and throws a UserError.
   void Append(const std::string& line);
   // Waits until all lines are on disk.
   void Sync() const;

@@ -1,6 +1,6 @@
-// Conversions between float32 and the bits of the 16-bit floating-point types, rounding to nearest,
-// ties to even; NaN stays NaN, overflow goes to infinity, subnormals are kept. What is constexpr runs
-// on GPUs, too, with the same bits.
+// Converts between float32 and the bits of the 16-bit floating-point types. Rounds to nearest, ties
+// to even. NaN stays NaN, overflow becomes infinity, and subnormals are kept. constexpr functions
+// run on GPUs, too, with the same bits.
 #pragma once
 
 #include <bit>
@@ -43,8 +43,8 @@ constexpr uint16_t ToF16(float value) {
   if (magnitude > 0x7f800000) return static_cast<uint16_t>(sign | 0x7e00);   // NaN
   if (magnitude >= 0x477ff000) return static_cast<uint16_t>(sign | 0x7c00);  // 65520 and above
   if (magnitude < 0x38800000) {
-    // Below 2^-14. The last place of 0.5f has the unit 2^-24, as the subnormals have: the addition
-    // rounds for us.
+    // For numbers below 2^-14. The last place of 0.5f is 2^-24, the spacing of subnormals, so the
+    // addition does the rounding.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - 0x3f000000));
   }
@@ -52,17 +52,17 @@ constexpr uint16_t ToF16(float value) {
   return static_cast<uint16_t>(sign | ((rounded - (112u << 23)) >> 13));
 }
 
-// Rounds to one of the two neighbours, to the nearer one more often, so that the mean over `random`
-// (16 bits, uniform) is the value itself: an update smaller than the type's spacing is not lost but
-// happens rarely. Values that the type holds exactly don't change.
+// Rounds stochastically to one of the two neighbours, more often to the nearer one, so that the
+// mean over `random` (16 bits, uniform) is the value itself. An update smaller than the type's
+// spacing is then not lost, but applied rarely. Values that the type holds exactly don't change.
 inline uint16_t ToBf16Stochastic(float value, uint32_t random) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   if ((bits & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((bits >> 16) | 0x40);
   return static_cast<uint16_t>((bits + (random & 0xffff)) >> 16);
 }
 
-// A float32 as its nearest bf16, ties away from zero, and the remainder: together they give the
-// value, to the bit. Only a NaN's payload is lost.
+// A float32, split into its nearest bf16 (ties away from zero) and the remainder. Together they
+// give the value, to the bit; only a NaN's payload is lost.
 struct SplitFloat {
   BFloat16 high;
   int16_t low;

@@ -53,7 +53,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 void MappedFile::Release() const {
-  // For a read-only mapping this loses nothing.
+  // Dropping pages of a read-only mapping loses nothing.
   if (data_ != nullptr) madvise(data_, size_, MADV_DONTNEED);
 }
 

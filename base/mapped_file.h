@@ -1,6 +1,6 @@
-// A file mapped read-only into memory: its pages come from the page cache and cost no heap.
-// Errors are UserErrors naming the file. A file that another program shortens while it is mapped
-// ends the process with SIGBUS, as with every mapping; writers should rename, not rewrite.
+// A file mapped read-only into memory: its pages belong to the page cache and cost no heap. Errors
+// are UserErrors naming the file. If another program shortens a mapped file, SIGBUS ends the
+// process, as with every mapping; writers should rename files, not rewrite them.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ namespace plimsoll {
 
 class MappedFile {
  public:
-  // Maps the whole of the regular file `path`. An empty file gives an empty span.
+  // Maps the complete regular file `path`. An empty file gives an empty span.
   explicit MappedFile(const std::string& path);
-  // Maps the whole regular file that is open as `descriptor`, which the caller keeps; `path` is its
-  // name in messages.
+  // Maps the complete regular file that is open as `descriptor`, which the caller keeps. `path` is
+  // the file's name in messages.
   MappedFile(int descriptor, std::string path);
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
@@ -26,7 +26,7 @@ class MappedFile {
 
   const std::string& path() const { return path_; }
   std::span<const uint8_t> bytes() const { return {static_cast<const uint8_t*>(data_), size_}; }
-  // Releases the memory of all pages read so far to the page cache; they are read again on use.
+  // Drops the memory of all pages read so far; the next use reads them again from the page cache.
   void Release() const;
   std::string_view text() const { return {static_cast<const char*>(data_), size_}; }
 

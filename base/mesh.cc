@@ -6,7 +6,7 @@
 namespace plimsoll {
 namespace {
 
-constexpr int64_t kEnds = 2;  // ranks along kEndsAxis
+constexpr int64_t kEnds = 2;  // number of ranks along kEndsAxis
 
 bool HasBetweenEnds(const MeshAxis& axis) { return axis.stages && axis.ranks > kEnds; }
 
@@ -38,7 +38,7 @@ int64_t Mesh::ranks(std::string_view axis) const {
 int64_t Mesh::Coordinate(int64_t rank, std::string_view axis) const {
   const size_t i = Find(axis);
   if (i == axes_.size()) return 0;
-  const int64_t at = rank / RanksBehind(i) % axes_[i].ranks;
+  const int64_t at = rank / Stride(i) % axes_[i].ranks;
   return axis == kEndsAxis ? at / (axes_[i].ranks - 1) : at;
 }
 
@@ -52,7 +52,7 @@ int64_t Mesh::RankAt(
     }
     if (!Has(axis)) continue;
     const size_t i = Find(axis);
-    rank += coordinate * RanksBehind(i) * (axis == kEndsAxis ? axes_[i].ranks - 1 : 1);
+    rank += coordinate * Stride(i) * (axis == kEndsAxis ? axes_[i].ranks - 1 : 1);
   }
   return rank;
 }
@@ -63,7 +63,7 @@ std::vector<int64_t> Mesh::GroupOf(int64_t rank, std::string_view axis) const {
     if (rank != stages.front() && rank != stages.back()) return {rank};
     return {stages.front(), stages.back()};
   }
-  const int64_t stride = Has(axis) ? RanksBehind(Find(axis)) : 0;
+  const int64_t stride = Has(axis) ? Stride(Find(axis)) : 0;
   const int64_t first = rank - Coordinate(rank, axis) * stride;
   std::vector<int64_t> group;
   for (int64_t i = 0; i < ranks(axis); ++i) group.push_back(first + i * stride);
@@ -71,14 +71,14 @@ std::vector<int64_t> Mesh::GroupOf(int64_t rank, std::string_view axis) const {
 }
 
 size_t Mesh::Find(std::string_view axis) const {
-  // The ends are those of the axis of stages.
+  // kEndsAxis is found by the axis of stages, whose ends it joins.
   const auto is_it = [&](const MeshAxis& of) {
     return axis == kEndsAxis ? HasBetweenEnds(of) : of.name == axis;
   };
   return static_cast<size_t>(std::ranges::find_if(axes_, is_it) - axes_.begin());
 }
 
-int64_t Mesh::RanksBehind(size_t axis) const {
+int64_t Mesh::Stride(size_t axis) const {
   int64_t ranks = 1;
   for (size_t i = axis + 1; i < axes_.size(); ++i) ranks *= axes_[i].ranks;
   return ranks;

@@ -22,7 +22,7 @@ bool Write(int descriptor, std::string_view text) {
   return WriteAll(descriptor, std::as_bytes(std::span(text)));
 }
 
-// Writes in one piece, so that lines of several ranks and threads don't mix.
+// Writes a line in one call, so that lines of several ranks and threads don't mix.
 void WriteLine(std::string_view start, std::string_view rest) {
   std::string line(start);
   line += rest;
@@ -61,8 +61,8 @@ void PrintAnswer(std::string_view text) {
 }
 
 void ReserveStandardStreams() {
-  // open() takes the lowest free number. Opened in the other direction, so that its use still
-  // fails.
+  // open() takes the lowest free number. The stream is opened in the wrong direction, so that using
+  // it still fails.
   for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
       open("/dev/null", descriptor == STDIN_FILENO ? O_WRONLY : O_RDONLY);

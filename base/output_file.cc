@@ -26,12 +26,12 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
-constexpr std::chrono::seconds kPatience{10};  // for a pipe that nothing reads
+constexpr std::chrono::seconds kPatience{10};  // waits this long for the reader of a pipe
 
-// The folder of this process's descriptors, to which /dev/stdout and /dev/fd/1 lead.
+// The folder of this process's file descriptors, to which /dev/stdout and /dev/fd/1 lead.
 std::string DescriptorFolder() { return "/proc/" + std::to_string(getpid()) + "/fd"; }
 
-// -1: `target` names none of this process's descriptors.
+// The descriptor that `target` names; -1 if it names none of this process's descriptors.
 int DescriptorOf(const std::string& target) {
   const fs::path path(target);
   const std::string name = path.filename();
@@ -41,11 +41,12 @@ int DescriptorOf(const std::string& target) {
   return number && path.parent_path() == DescriptorFolder() ? std::atoi(name.c_str()) : -1;
 }
 
-// Opens a device, or a pipe, whose reader is given some time to come. -1: errno has the reason.
+// Opens a device, or a pipe once its reader has come, within kPatience. Returns -1 with the reason
+// in errno.
 int OpenInPlace(const std::string& path) {
   const Clock::time_point deadline = Clock::now() + kPatience;
   while (true) {
-    // Waiting for the reader of a pipe could take for ever.
+    // O_NONBLOCK: waiting for the reader of a pipe could take forever.
     const int file = open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (file >= 0 || errno != ENXIO || Clock::now() >= deadline) return file;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -63,7 +64,7 @@ std::string FollowLinks(const std::string& path) {
         fs::canonical(target.has_parent_path() ? target.parent_path() : ".", error);
     if (error) break;
     const fs::path full = folder / target.filename();
-    if (DescriptorOf(full) >= 0) return full;  // this link's text is no path
+    if (DescriptorOf(full) >= 0) return full;  // the text of such a link is not a path
     const fs::path next = fs::read_symlink(full, error);
     if (error) break;
     target = next.is_absolute() ? next : folder / next;
@@ -151,7 +152,7 @@ void OutputFile::Commit(Sync sync) {
   close(file_);
   file_ = -1;
   if (sync == Sync::kNo) return;
-  SyncNames(fs::path(target_).parent_path());  // the rename itself, too
+  SyncNames(fs::path(target_).parent_path());  // makes the rename itself durable
 }
 
 void SyncNames(const std::string& folder) {

@@ -1,8 +1,7 @@
-// A file that appears whole or not at all: bytes are written to a temporary name in the same
-// folder; Commit() makes them durable, unless told not to, and renames the file. Without Commit()
-// nothing is left behind. Symbolic links stay: the file to which they lead is replaced. Anything
-// but a regular file (a device, a pipe, /dev/stdout) is written to directly. Errors are UserErrors
-// naming the file.
+// A file that appears complete or not at all. Bytes are written to a temporary file in the same
+// folder. Commit() makes them durable, unless told not to, and renames the file. Without Commit()
+// the temporary file is removed. Symbolic links stay: the file to which they lead is replaced. A
+// device, a pipe or /dev/stdout is written to directly. Errors are UserErrors naming the file.
 #pragma once
 
 #include <cstddef>
@@ -24,34 +23,34 @@ class OutputFile {
   void Write(std::string_view text);
 
   // Replaces the file at `path`. Nothing may be written afterwards. kNo: after a power cut the new
-  // file may lack its bytes; for files that are written again and again.
+  // file may lack its bytes; meant for files that are written again and again.
   enum class Sync { kYes, kNo };
   void Commit(Sync sync = Sync::kYes);
 
  private:
   void Flush();
-  [[noreturn]] void Fail(const char* what) const;  // with errno's reason
+  [[noreturn]] void Fail(const char* what) const;  // throws with errno's reason
 
-  std::string path_;       // as it was given
-  std::string target_;     // the file to which it leads
-  std::string temporary_;  // empty: writes in place
+  std::string path_;       // path given to the constructor
+  std::string target_;     // file to which the path leads
+  std::string temporary_;  // empty: bytes are written in place
   int file_ = -1;
   std::vector<std::byte> buffer_;
 };
 
-// Writes a file that holds this text.
+// Writes a file whose content is the text.
 void WriteWhole(const std::string& path, std::string_view text,
                 OutputFile::Sync sync = OutputFile::Sync::kYes);
 
-// Makes changes of names in a folder survive a power cut; empty: in the working directory. If a
-// file system cannot sync folders, that is no failure.
+// Makes changes of names in a folder survive a power cut. Empty: the working directory. A file
+// system that cannot sync folders is no failure.
 void SyncNames(const std::string& folder);
 
-// Where symbolic links lead, even if the target doesn't exist yet.
+// The path to which symbolic links lead, even if the target doesn't exist yet.
 std::string FollowLinks(const std::string& path);
 
-// Checks a file to write that the user has named. Throws a UserError (`option`: "--html") when this
-// process has read that file.
+// Functions for an output file that the user has named. They throw a UserError that names `option`
+// ("--html") if this process has read that file.
 void RefuseInput(const std::string& path, const std::string& option);
 void WriteOutput(const std::string& path, const std::string& option, std::string_view text);
 

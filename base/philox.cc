@@ -9,21 +9,21 @@
 namespace plimsoll {
 namespace {
 
-// The multipliers and the key increments (golden ratio and √3 − 1) of the paper's table 2.
+// The multipliers and the key increments (golden ratio and √3 − 1) of table 2 of the paper.
 constexpr uint32_t kMultiplier0 = 0xD2511F53;
 constexpr uint32_t kMultiplier1 = 0xCD9E8D57;
 constexpr uint32_t kKeyStep0 = 0x9E3779B9;
 constexpr uint32_t kKeyStep1 = 0xBB67AE85;
 
-// Blocks computed at once, one per vector lane.
+// Number of blocks computed at once, one per vector lane.
 constexpr int kLanes = 8;
 
 struct Product {
   __m256i high, low;
 };
 
-// Eight 32 × 32 → 64 bit products. Even and odd lanes are multiplied separately, as the processor's
-// widening multiplication takes the lower half of each 64-bit lane.
+// Computes eight 32 × 32 → 64 bit products. Even and odd lanes are multiplied separately, since the
+// processor's widening multiplication takes the lower half of each 64-bit lane.
 inline Product Multiply(__m256i a, uint32_t multiplier) {
   const __m256i factor = _mm256_set1_epi64x(multiplier);
   const __m256i even = _mm256_mul_epu32(a, factor);
@@ -42,7 +42,7 @@ inline void Store(uint32_t* words, __m256i lower, __m256i upper, int half) {
                                 : _mm256_permute2x128_si256(lower, upper, 0x31));
 }
 
-// Blocks index … index + 7; the low half of the counter must not wrap within them.
+// Computes blocks index … index + 7. The low half of the counter must not wrap within them.
 void EightBlocks(uint64_t index, uint64_t stream, std::array<uint32_t, 2> key, int rounds,
                  uint32_t* words) {
   __m256i c0 = _mm256_add_epi32(Broadcast(index), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));

@@ -11,7 +11,7 @@ namespace plimsoll {
 
 inline constexpr int kPhiloxRounds = 10;
 
-// One block; it reproduces the known answers of the paper's library (Random123).
+// Computes one block. It reproduces the known answers of the paper's library (Random123).
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key,
                                    int rounds = kPhiloxRounds);
 
@@ -19,14 +19,15 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 // (i / 4 low, i / 4 high, stream low, stream high).
 class PhiloxStream {
  public:
-  // For random ops: `rng` is the op's input (seed, micro-step), `stream` its attribute "key".
+  // A stream for a random op: `rng` is the op's input (seed, micro-step), `stream` its attribute
+  // "key".
   PhiloxStream(const int32_t rng[2], int64_t stream, int rounds = kPhiloxRounds)
       : key_{static_cast<uint32_t>(rng[0]), static_cast<uint32_t>(rng[1])},
         stream_(static_cast<uint64_t>(stream)),
         rounds_(rounds) {}
 
-  // Words first, first + 1, … first + count − 1. Fastest when `first` is a multiple of 4 and
-  // `count` of 32.
+  // Computes words first, first + 1, … first + count − 1. Fastest if `first` is a multiple of 4 and
+  // `count` a multiple of 32.
   void Words(uint64_t first, int64_t count, uint32_t* words) const;
 
  private:
@@ -37,8 +38,8 @@ class PhiloxStream {
   int rounds_;
 };
 
-// The share p of all words is below this: an element is dropped when its word is below
-// DropThreshold(p). 0 ≤ p < 1, with a resolution of 2⁻³².
+// The threshold for dropping with probability p: an element is dropped if its word is below it. 0 ≤
+// p < 1, with a resolution of 2⁻³².
 uint32_t DropThreshold(double p);
 
 }  // namespace plimsoll

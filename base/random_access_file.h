@@ -1,7 +1,6 @@
-// A regular file that several threads read at once, each where it likes. Unlike a mapping
-// (base/mapped_file.h) it is read by the system in pieces as large as the reader's, and a file that
-// another program shortens is an error, not the end of the process. Errors are UserErrors naming
-// the file.
+// A regular file that several threads read at once, each at its own offset. Unlike a mapping
+// (base/mapped_file.h), the system reads it in pieces of the reader's size, and a file that another
+// program shortens is an error, not the end of the process. Errors are UserErrors naming the file.
 #pragma once
 
 #include <sys/stat.h>
@@ -15,9 +14,9 @@ namespace plimsoll {
 
 class RandomAccessFile {
  public:
-  // Opens the regular file `path`. What is read later is of this file, also if the path leads to
-  // another one by then. kNo: IsInput (base/input_file.h) doesn't know it, which takes memory for
-  // each file; for files by the million.
+  // Opens the regular file `path`. Later reads are from this file, even if the path leads to
+  // another file by then. kNo: the file is not noted for IsInput (base/input_file.h), which would
+  // take memory for each file; meant for millions of files.
   enum class Noted { kYes, kNo };
   explicit RandomAccessFile(const std::string& path, Noted noted = Noted::kYes);
   RandomAccessFile(RandomAccessFile&& other) noexcept;
@@ -28,13 +27,13 @@ class RandomAccessFile {
 
   const std::string& path() const { return path_; }
   int descriptor() const { return descriptor_; }
-  int64_t bytes() const { return info_.st_size; }  // when it was opened
+  int64_t bytes() const { return info_.st_size; }  // size when the file was opened
 
-  // Fills `to` with the bytes from `offset` on, all of which lie within bytes().
+  // Fills `to` with the bytes from `offset` on. All of them must be within bytes().
   void Read(int64_t offset, std::span<std::byte> to) const;
-  // Lets the system begin to fetch bytes that will be read soon.
+  // Lets the system begin to fetch bytes that will soon be read.
   void WillRead(int64_t offset, int64_t bytes) const;
-  // Throws if the file was written since it was opened: what was read may be of two versions.
+  // Throws if the file was written since it was opened: bytes read so far may be of two versions.
   void RequireUnchanged() const;
 
  private:

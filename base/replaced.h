@@ -1,4 +1,4 @@
-// Replaces parts of a text: escapes it, or fills in its blanks.
+// Replaces parts of a text, to escape it or to fill in its blanks.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace plimsoll {
 
-// A part, which is not empty, and what replaces it.
+// A non-empty part of a text, and its replacement.
 using Replacement = std::pair<std::string_view, std::string_view>;
 
 // `text` with all parts replaced, in one pass: replacements are not searched. No part may be the

@@ -21,7 +21,7 @@ namespace plimsoll {
 namespace {
 
 std::mutex mutex;       // guards preferred
-std::string preferred;  // empty: none
+std::string preferred;  // empty: no preferred folder
 
 std::vector<std::string> Folders() {
   std::vector<std::string> folders;
@@ -34,11 +34,11 @@ std::vector<std::string> Folders() {
   return folders;
 }
 
-// -1, with the reason in errno, when there can be none in that folder.
+// Opens an unnamed file. Returns -1, with the reason in errno, if the folder can have none.
 int OpenUnnamed(const std::string& folder) {
   const int unnamed = open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (unnamed >= 0) return unnamed;
-  // Some file systems do not support files without a name.
+  // Some file systems do not support unnamed files, so a named file is made and unlinked.
   std::string name = folder + "/plimsoll-XXXXXX";
   const int file = mkostemp(name.data(), O_CLOEXEC);
   if (file >= 0) unlink(name.c_str());
@@ -109,7 +109,7 @@ void ScratchFile::Read(int64_t offset, std::span<std::byte> bytes) const {
     const ssize_t count = pread(file_, bytes.data(), bytes.size(), offset);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) Fail(errno);
-    if (count == 0) throw InternalError(words_.what + ": read behind the end of its scratch file");
+    if (count == 0) throw InternalError(words_.what + ": read past the end of its scratch file");
     bytes = bytes.subspan(static_cast<size_t>(count));
     offset += count;
   }

@@ -1,9 +1,9 @@
-// A temporary file without a name. Its room on the disk is free again when the process ends,
-// however it ends, SIGKILL included.
+// A temporary file without a name. Its disk space is free again when the process ends, however it
+// ends, even by SIGKILL.
 //
-// It lies in the folder that PreferScratchFolder() named, or else in TMPDIR (/tmp): in the first of
-// them that has the room that is wanted, or in the one that has most. UserErrors name the folder,
-// the bytes and the way out.
+// The file lies in the folder that PreferScratchFolder() named, or else in TMPDIR (/tmp): in the
+// first of the two that has enough free space, or else in the one that has more. UserErrors name
+// the folder, the bytes and what to do.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace plimsoll {
 
-// Names a folder, or one that is still to be made: its nearest parent that is there then counts.
-// Empty: none.
+// Names a folder for scratch files. If the folder doesn't exist yet, its nearest existing parent is
+// used. Empty: no preferred folder.
 void PreferScratchFolder(const std::string& folder);
 
 class ScratchFile {
  public:
-  // How errors begin ("a.txt.xz: cannot be unpacked") and end ("unpack it yourself").
+  // The beginning ("a.txt.xz: cannot be unpacked") and the end ("unpack it yourself") of errors.
   struct Words {
     std::string what, way_out;
   };
@@ -30,11 +30,11 @@ class ScratchFile {
   ScratchFile& operator=(const ScratchFile&) = delete;
   ~ScratchFile();
 
-  // Appends. Not buffered.
+  // Appends the bytes, unbuffered.
   void Write(std::span<const std::byte> bytes);
-  // Several threads may read at a time.
+  // Reads bytes; several threads may read at a time.
   void Read(int64_t offset, std::span<std::byte> bytes) const;
-  // The size that it will have, for errors.
+  // Sets the size that the file will have, for errors.
   void Expect(int64_t bytes) { expected_ = bytes; }
 
   int64_t bytes() const { return bytes_; }

@@ -1,11 +1,11 @@
-// Words of a command that is shown to be typed.
+// Quotes words of a command that the user is told to type.
 #pragma once
 
 #include <string>
 
 namespace plimsoll {
 
-// The word as a POSIX shell reads it back: quoted only where it has to be.
+// The word in the form that a POSIX shell reads back as `word`: quoted only if necessary.
 std::string ShellQuoted(const std::string& word);
 
 }  // namespace plimsoll

@@ -21,7 +21,7 @@ int EditDistance(std::string_view a, std::string_view b) {
 }
 
 std::string NearestName(std::string_view word, const std::vector<std::string>& candidates) {
-  constexpr size_t kLongest = 80;  // longer than any name with mistakes
+  constexpr size_t kLongest = 80;  // no misspelled name is longer
   if (word.size() > kLongest) return "";
   std::string best;
   int best_distance = static_cast<int>(std::max<size_t>(word.size() / 3, 1)) + 1;
@@ -41,7 +41,7 @@ std::string Shortened(const std::string& text) {
     return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80;
   };
   size_t begin = kBegin, end = text.size() - kEnd;
-  while (begin > 0 && continues(begin)) --begin;  // don't cut a UTF-8 character
+  while (begin > 0 && continues(begin)) --begin;  // keeps UTF-8 characters complete
   while (end < text.size() && continues(end)) ++end;
   return text.substr(0, begin) + "…" + text.substr(end);
 }

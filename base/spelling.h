@@ -1,4 +1,4 @@
-// Names in messages: suggestions for mistyped ones, and shortening of long ones and of long lists.
+// Names in messages: suggestions for misspelled names, and shortening of long names and lists.
 #pragma once
 
 #include <string>
@@ -7,17 +7,18 @@
 
 namespace plimsoll {
 
-// Insertions, deletions, substitutions and swaps of neighbours between two words.
+// The number of insertions, deletions, substitutions and swaps of neighbours that turn `a` into
+// `b`.
 int EditDistance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word`, if at most a third of the word is wrong; the first of several.
-// Empty: none is near.
+// The candidate nearest to `word`, if at most a third of the word is wrong; the first of several
+// equally near. Empty: no candidate is near.
 std::string NearestName(std::string_view word, const std::vector<std::string>& candidates);
 
-// The text, or, if it has more than some 120 bytes, its beginning and end around "…".
+// The text; if it has more than about 120 bytes, its beginning and end around "…".
 std::string Shortened(const std::string& text);
 
-// "a, b and 7 more": at most `most` of the names.
+// A list like "a, b and 7 more", with at most `most` of the names.
 std::string ListOf(const std::vector<std::string>& names, size_t most);
 
 }  // namespace plimsoll

@@ -19,14 +19,15 @@ double Now() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// In seconds since the system started; now, where the system doesn't say. Under `bazel run` it is now
-// too: that process was bazel's own until the build was done.
+// The start of the process, in seconds since the system started. It is the current time if the
+// system doesn't report it, and under `bazel run`, where the process was bazel's own during the
+// build.
 double ProcessBegin() {
   if (std::getenv("BUILD_WORKSPACE_DIRECTORY") != nullptr) return Now();
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);
-  // The name of the program, in brackets, may have spaces in it; the 20th number behind it.
+  // Finds the 20th number after the program's name, which is in brackets and may contain spaces.
   const size_t name = text.rfind(')');
   if (name == text.npos) return Now();
   size_t at = name + 1;
@@ -38,7 +39,7 @@ double ProcessBegin() {
 struct Start {
   std::mutex mutex;
   std::vector<StageTime> stages;
-  int threads = 1;  // the main one is the first
+  int threads = 1;  // threads so far; the main thread is the first
   bool over = false;
 };
 
@@ -47,7 +48,7 @@ Start& TheStart() {
   return start;
 }
 
-// Of the calling thread.
+// State of the calling thread.
 thread_local int thread_number = -1;
 thread_local int stages_around = 0;
 

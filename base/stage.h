@@ -1,5 +1,5 @@
-// Where the time of a process's start goes: stages, which have names, may lie within one another, and
-// may run on several threads at a time.
+// Measures where the time of a process's start goes. The start consists of named stages, which may
+// be nested, and may run on several threads at a time.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace plimsoll {
 
-// The process is in this stage of its start for as long as the object lives; on the thread that
-// made it, which ends the stages within it first. Costs next to nothing once EndStart() was called.
+// A stage of the process's start, which lasts as long as the object lives, on the thread that made
+// it. Nested stages must end first. Costs next to nothing once EndStart() was called.
 class Stage {
  public:
   explicit Stage(std::string name);
@@ -18,7 +18,7 @@ class Stage {
   Stage& operator=(const Stage&) = delete;
 
  private:
-  int64_t number_;  // -1: the start is over
+  int64_t number_;  // -1: the start has ended
 };
 
 // Seconds since the system started the process; under `bazel run`, since the first call.
@@ -26,20 +26,21 @@ double SecondsInProcess();
 
 struct StageTime {
   std::string name;
-  double begin = 0, end = 0;  // SecondsInProcess()
-  int thread = 0;             // 0: the main one
-  int depth = 0;              // stages around it on its thread
+  double begin = 0, end = 0;  // as SecondsInProcess()
+  int thread = 0;             // 0: the main thread
+  int depth = 0;              // number of enclosing stages on its thread
 };
 
-// In the order in which they began; one that has not ended ends now.
+// All stages in the order in which they began. The end of a stage that has not ended is now.
 std::vector<StageTime> StageTimes();
 
-// No stage begins any more. The process's first start counts: later ones, in tests, change nothing.
+// Ends the start: later stages are not recorded. Only the process's first start counts: later ones,
+// in tests, change nothing.
 void EndStart();
 
-// "started in 4.8 s: program 0.2, data 0.3, …": until the first stage began, then the outermost stages
-// of the main thread, those of one name together, and what lies between them as "other". What is
-// below a twentieth of a second counts as other.
+// A text like "started in 4.8 s: program 0.2, data 0.3, …". "program" is the time until the first
+// stage began. The others are the outermost stages of the main thread; stages of one name are
+// added. Time between stages, and stages below a twentieth of a second, count as "other".
 std::string StartText();
 
 }  // namespace plimsoll

@@ -11,7 +11,7 @@
 namespace plimsoll {
 namespace {
 
-// The error of the work with the smallest number.
+// Keeps the error of the work with the smallest number.
 class FirstError {
  public:
   void Note(size_t number, std::exception_ptr error) {

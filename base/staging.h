@@ -1,6 +1,6 @@
-// Many pieces of work that pass through a bounded amount of memory, on several threads: files are
-// read into buffers, from which something else takes the bytes, perhaps after the thread has gone
-// on (a device that copies them).
+// Runs many pieces of work on several threads with a bounded amount of buffer memory. Typically,
+// files are read into buffers, and a device copies the buffers' bytes, perhaps after the thread has
+// moved on.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,22 @@ namespace plimsoll {
 
 struct StagingBuffer {
   std::span<std::byte> bytes;
-  // Returns when nobody reads the bytes any more. Empty: nobody does once a piece of work is done.
+  // Returns when nobody reads the buffer's bytes any more. Empty: nobody reads them after the piece
+  // of work is done.
   std::function<void()> await = {};
 };
 
-// The buffers of one thread, which it uses in turn.
+// The buffers of one thread, which are used in turn.
 class StagingTurns {
  public:
   explicit StagingTurns(std::vector<const StagingBuffer*> buffers) : buffers_(std::move(buffers)) {}
 
-  // Of each buffer.
+  // The size of each buffer.
   size_t bytes() const { return buffers_.front()->bytes.size(); }
-  // The buffer that was given out longest ago, once nobody reads it. It may be filled until the
-  // next call, and read until it is given out again.
+  // The buffer that was handed out longest ago, once nobody reads it. The caller may fill it until
+  // the next call, and others may read it until it is handed out again.
   std::span<std::byte> Next();
-  // Until nobody reads any of them.
+  // Waits until nobody reads any of the buffers.
   void AwaitAll();
 
  private:
@@ -37,14 +38,15 @@ class StagingTurns {
   size_t next_ = 0;
 };
 
-// Calls body(i, turns) for each i < n on the pool's threads, at most one for each buffer. Work is
-// begun in its order, so that pieces of files in their order are read as a disk likes it. Returns
-// when all is done and nobody reads a buffer. Of errors it throws that of the smallest i; after one
-// no further work is begun. The buffers are of one size, and there is at least one.
+// Calls body(i, turns) for each i < n on the pool's threads, at most one thread for each buffer.
+// Work begins in the order of i, so that pieces of a file are read in their order, which disks read
+// fastest. Returns when all work is done and nobody reads a buffer. Throws the error of the
+// smallest i that failed; after an error no further work begins. There is at least one buffer, and
+// all have one size.
 void ForEachStaged(ThreadPool& pool, std::span<const StagingBuffer> buffers, size_t n,
                    FunctionRef<void(size_t i, StagingTurns& turns)> body);
 
-// Buffers in ordinary memory.
+// Buffers in ordinary host memory.
 class HostStaging {
  public:
   HostStaging(int count, size_t bytes);

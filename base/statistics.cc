@@ -17,13 +17,13 @@ double Quantile(const std::vector<double>& sorted, double share) {
   return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
-// How many standard errors the 95 % interval of a mean reaches to either side, for so many degrees
-// of freedom.
+// The half width of a mean's 95 % confidence interval in standard errors, for `freedom` degrees of
+// freedom.
 double StudentQuantile(int64_t freedom) {
   constexpr std::array kFirst = {12.706, 4.303, 3.182, 2.776, 2.571,
                                  2.447,  2.365, 2.306, 2.262, 2.228};
   if (freedom <= std::ssize(kFirst)) return kFirst[static_cast<size_t>(freedom - 1)];
-  // Abramowitz and Stegun 1964, 26.7.5: right to three digits from here on.
+  // Abramowitz and Stegun 1964, 26.7.5, which is right to three digits for larger values.
   constexpr double z = 1.959964, z2 = z * z;
   const auto v = static_cast<double>(freedom);
   return z * (1 + (z2 + 1) / (4 * v) + (5 * z2 * z2 + 16 * z2 + 3) / (96 * v * v));

@@ -1,4 +1,4 @@
-// Order statistics of a few measurements.
+// Statistics of a few measurements.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Quartiles {
 // `sample` is not empty.
 Quartiles QuartilesOf(std::vector<double> sample);
 
-// The mean, and the sample standard deviation (by n − 1), which needs two values.
+// The mean, and the sample standard deviation (divided by n − 1), which needs two values.
 struct Mean {
   double mean = 0;
   std::optional<double> deviation;
@@ -30,8 +30,8 @@ struct Interval {
   double low = 0, high = 0;
 };
 
-// Where the mean of all lies, of which the sample is a part: 95 of 100 such intervals hold it, if
-// values scatter normally (Student 1908). Nothing for one value.
+// The 95 % confidence interval of the mean of the population from which the sample is taken,
+// assuming a normal distribution (Student 1908). nullopt for a single value.
 std::optional<Interval> ConfidenceOf(const Mean& mean);
 
 }  // namespace plimsoll

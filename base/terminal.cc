@@ -16,7 +16,7 @@ Terminal Terminal::Of(int descriptor) {
   if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) terminal.columns = size.ws_col;
   const char* const term = std::getenv("TERM");
   terminal.erases = term == nullptr || std::string_view(term) != "dumb";
-  // https://no-color.org: any value but the empty one.
+  // https://no-color.org: any value but the empty one turns colours off.
   const char* const no_color = std::getenv("NO_COLOR");
   terminal.colored = terminal.erases && (no_color == nullptr || *no_color == '\0');
   return terminal;

@@ -8,16 +8,16 @@
 namespace plimsoll {
 
 struct Terminal {
-  // The terminal of a file descriptor.
+  // Describes the terminal of a file descriptor.
   static Terminal Of(int descriptor);
 
-  bool exists = false;   // otherwise the stream goes to a file or a pipe
-  size_t columns = 80;   // this many if a terminal doesn't tell
+  bool exists = false;   // false: the stream is a file or a pipe
+  size_t columns = 80;   // default if the terminal doesn't report its width
   bool erases = false;   // lines can be erased (not with TERM=dumb)
-  bool colored = false;  // the same, and NO_COLOR is not set
+  bool colored = false;  // lines can be erased and NO_COLOR is not set
 
   enum class Style { kBold, kRed, kYellow };
-  // The text in a style; unchanged without colours.
+  // The text in a style; unchanged if `colored` is false.
   std::string Styled(std::string_view text, Style style) const;
 };
 

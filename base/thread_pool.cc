@@ -11,11 +11,11 @@ namespace {
 
 constexpr uint32_t kOpen = 1u << 31;
 
-// How long a thread spins before it sleeps: longer than the serial gaps within a step, shorter than
-// what another process on the same core would notice.
+// How long a thread spins before it sleeps. It is longer than the serial gaps within a step, and
+// shorter than another process on the same core would notice.
 constexpr std::chrono::microseconds kSpin{30};
 
-// The pool whose body the current thread is running, and its index there.
+// The pool whose body the current thread is running, and the thread's index in that pool.
 thread_local const ThreadPool* current_pool = nullptr;
 thread_local int current_worker = 0;
 
@@ -25,7 +25,7 @@ inline void CpuRelax() {
 #endif
 }
 
-// True as soon as done() is; false after kSpin. Looks at the clock only now and then.
+// Returns true as soon as done() is true, or false after kSpin. Reads the clock only occasionally.
 template <typename Done>
 bool SpinUntil(Done done) {
   const auto deadline = std::chrono::steady_clock::now() + kSpin;
@@ -97,7 +97,7 @@ void ThreadPool::ParallelForWorker(int64_t n, int64_t grain, Body body) {
     return;
   }
 
-  // The gate is closed and nobody is inside, so only this thread writes loop_; opening the gate
+  // The gate is closed and no worker is inside, so only this thread writes loop_. Opening the gate
   // publishes it.
   loop_ = Loop{&body, n, grain, chunks};
   next_chunk_.store(0, std::memory_order_relaxed);
@@ -107,7 +107,7 @@ void ThreadPool::ParallelForWorker(int64_t n, int64_t grain, Body body) {
 
   RunChunks(0);
 
-  // Every chunk is taken. Workers that have not come yet stay out; those inside finish their
+  // Every chunk is taken. Workers that have not entered stay out; workers inside finish their
   // chunks.
   gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
   WaitUntilLeft();
@@ -142,7 +142,7 @@ bool ThreadPool::TryEnter() {
 }
 
 void ThreadPool::Leave() {
-  // The last one out of a closed gate wakes the caller, who may have gone to sleep.
+  // The last worker that leaves a closed gate wakes the caller, who may be sleeping.
   if (gate_.fetch_sub(1, std::memory_order_acq_rel) == 1) gate_.notify_one();
 }
 
@@ -164,7 +164,7 @@ void ThreadPool::WaitForNews(uint32_t seen) const {
 
 void ThreadPool::WorkerMain(int worker) {
   for (;;) {
-    // Read before looking at the gate: a loop opened after this changes news_, so it is not missed.
+    // news_ is read before the gate: a loop opened later changes news_, so it is not missed.
     const uint32_t seen = news_.load(std::memory_order_acquire);
     if (stop_.load(std::memory_order_relaxed)) return;
     if (TryEnter()) {

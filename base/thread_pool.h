@@ -1,8 +1,8 @@
 // A fixed set of threads for data-parallel loops.
 //
 // The index range of a loop is divided into chunks of `grain` regardless of the number of threads,
-// and the body is called once per chunk. So a body that reduces per chunk, with the chunks combined
-// in order afterwards, gives the same bits on any number of threads.
+// and the body is called once per chunk. So a body that reduces within its chunk gives the same
+// bits on any number of threads, if the chunks' results are combined in order afterwards.
 //
 // A loop allocates nothing. Threads without work spin for some microseconds, so that the loops of
 // a training step follow each other quickly, and then sleep.
@@ -20,25 +20,26 @@ namespace plimsoll {
 
 class ThreadPool {
  public:
-  // `threads` counts the calling thread: ThreadPool(1) starts none. Throws InternalError below 1,
-  // UserError when the system refuses to start that many.
+  // `threads` includes the calling thread: ThreadPool(1) starts none. Throws InternalError if it is
+  // below 1, UserError if the system refuses to start the threads.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  // Threads that take part in a loop, the caller included.
+  // The number of threads that take part in a loop, including the caller.
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
   // Calls body(begin, end) for [0, grain), [grain, 2·grain), … [.., n), in any order and on any
-  // thread, and returns when all are done; the bodies' writes are then visible to the caller. n ≤ 0
+  // thread. Returns when all calls are done; their writes are then visible to the caller. n ≤ 0
   // does nothing; grain ≥ 1. A loop started within a body runs on that thread alone. Loops from
-  // several outside threads take turns. A body must not throw: that ends the program.
+  // several outside threads take turns. An exception from a body ends the program.
   void ParallelFor(int64_t n, int64_t grain, FunctionRef<void(int64_t begin, int64_t end)> body);
 
-  // The same with the index of the running thread, 0 ≤ worker < size(). No two bodies of the pool
-  // run with the same index at the same time, so the index may select scratch memory; in a nested
-  // loop it is the index of the enclosing body. It must not influence results.
+  // Like ParallelFor, but also passes the index of the running thread, 0 ≤ worker < size(). No two
+  // bodies of the pool run with the same index at the same time, so the index may select scratch
+  // memory. In a nested loop it is the index of the enclosing body. The index must not influence
+  // results.
   void ParallelForWorker(int64_t n, int64_t grain,
                          FunctionRef<void(int64_t begin, int64_t end, int worker)> body);
 
@@ -62,13 +63,13 @@ class ThreadPool {
   std::vector<std::thread> workers_;
   std::mutex caller_mutex_;  // held by the outside thread whose loop is running
 
-  // loop_ is only written while `gate_` is closed and nobody is inside.
+  // loop_ is only written while `gate_` is closed and no worker is inside.
   Loop loop_;
-  // Each on its own cache line: the counters are written by all threads.
+  // Each counter has its own cache line, since all threads write it.
   alignas(64) std::atomic<int64_t> next_chunk_{0};
   // Top bit: a loop is open to workers. Other bits: how many workers are inside it.
   alignas(64) std::atomic<uint32_t> gate_{0};
-  // Changes with every new loop and at the end; sleeping workers wait on it.
+  // Changes with every new loop and at shutdown; sleeping workers wait for a change.
   alignas(64) std::atomic<uint32_t> news_{0};
   std::atomic<bool> stop_{false};
   bool oversubscribed_ = false;

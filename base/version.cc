@@ -1,4 +1,4 @@
-// Commit() is generated (base/BUILD), so that a new commit recompiles that one function only.
+// Commit() is generated (base/BUILD), so that a new commit recompiles only that function.
 #include "base/version.h"
 
 namespace plimsoll {

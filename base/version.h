@@ -1,4 +1,4 @@
-// The identity of this build: its release, and the commit from which it was made.
+// The identity of this build: its release, and the commit of its sources.
 #pragma once
 
 #include <string_view>
@@ -8,8 +8,8 @@ namespace plimsoll {
 // The release, for example "0.1.0".
 std::string_view Version();
 
-// Abbreviated commit hash, with "-dirty" when tracked files differed from it; "unknown" when the
-// build was made outside a git checkout.
+// The abbreviated hash of the commit, with "-dirty" if tracked files differed from the commit;
+// "unknown" if the build was made outside a git checkout.
 std::string_view Commit();
 
 }  // namespace plimsoll

@@ -6,8 +6,8 @@
 
 namespace plimsoll {
 
-// False when that fails, with the reason in errno; some bytes may have been written then. Waits for
-// a slow reader, even on a non-blocking pipe.
+// Returns false if writing fails, with the reason in errno; some bytes may have been written. Waits
+// for a slow reader, even on a non-blocking pipe.
 bool WriteAll(int descriptor, std::span<const std::byte> bytes);
 
 }  // namespace plimsoll

@@ -1,4 +1,5 @@
-// Where prefetched batches lie: a few places, each with memory for the slots of one batch.
+// Memory for prefetched batches: a few places, each of which holds the slots (input tensors) of one
+// batch.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +17,16 @@ class BatchMemory {
 
   virtual int places() const = 0;
   virtual std::span<const graph::Slot> slots(int place) const = 0;
-  // Returns once nothing reads the place any more; any thread may call. Throws when a device that
-  // reads it has failed.
+  // Waits until nothing reads the place any more. Any thread may call it. Throws when a device that
+  // reads the place has failed.
   virtual void Await(int place) = 0;
-  int64_t bytes() const;  // of all places
+  int64_t bytes() const;  // of all places together
 };
 
-// Memory of the host's own.
+// Batches in ordinary host memory.
 class OwnBatchMemory final : public BatchMemory {
  public:
-  // Places for slots like these.
+  // Allocates `places` copies of the slots `like`.
   OwnBatchMemory(std::span<const graph::Slot> like, int places);
 
   int places() const override { return static_cast<int>(places_.size()); }
@@ -36,8 +37,8 @@ class OwnBatchMemory final : public BatchMemory {
 
  private:
   struct Place {
-    std::vector<std::vector<std::byte>> memory;  // by slot
-    std::vector<graph::Slot> slots;              // in `memory`
+    std::vector<std::vector<std::byte>> memory;  // a buffer for each slot
+    std::vector<graph::Slot> slots;              // the slots point into `memory`
   };
   std::vector<Place> places_;
 };

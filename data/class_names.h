@@ -1,4 +1,4 @@
-// The setting "class_names" of sources with labels.
+// The setting "class_names" of data sources with labels.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,14 @@ namespace plimsoll::data {
 
 Setting ClassNamesSetting();
 
-// The names that it gives; empty: none. SettingError unless there is one for each of the model's
-// classes (0: the model doesn't say how many).
+// Returns the names that the setting gives, or none if it is not set. Throws a SettingError if the
+// number of names differs from the model's number of classes (0: the model does not fix the
+// number).
 std::vector<std::string> ClassNamesFrom(const Settings& settings, int64_t classes);
 
-// That data number other classes than a model was trained on, which then tells them apart by wrong
-// names; empty: the names are the same, or one of the two has none.
+// Returns a warning if the data number their classes differently from the data that the model was
+// trained on, so that its predictions would get wrong names. Returns an empty text if the names are
+// equal or one side has no names.
 std::string OtherClassesText(std::span<const std::string> model, std::span<const std::string> data);
 
 }  // namespace plimsoll::data

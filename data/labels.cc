@@ -13,12 +13,12 @@
 namespace plimsoll::data {
 namespace {
 
-constexpr int64_t kMostClasses = 1'000'000;  // names of classes are a table
+constexpr int64_t kMostClasses = 1'000'000;  // bounds the table of class names
 
 using formats::JsonObject;
 using nlohmann::json;
 
-// The class that a member says, by its name or number.
+// Reads a class, given by its name or number.
 std::string ClassIn(const json& value, const JsonObject& line, const std::string& key) {
   if (value.is_string()) {
     std::string name = value.get<std::string>();
@@ -32,7 +32,7 @@ std::string ClassIn(const json& value, const JsonObject& line, const std::string
   return std::to_string(number);
 }
 
-// A number as float32, within [min, max].
+// Reads a number as float32; it must be within [min, max].
 float ValueIn(const json& value, double min, double max, const JsonObject& line,
               const std::string& key) {
   const double number = value.is_boolean() ? value.get<bool>() : value.get<double>();
@@ -58,8 +58,8 @@ void ParseClass(const JsonObject& line, GivenLabel& given) {
   given.names = {ClassIn(label, line, "label")};
 }
 
-// A class, a list of classes, or a list with a value for each class. In a list, integers alone are
-// numbers of classes; other numbers, and true and false, are values.
+// Reads a class, a list of classes, or a list with a value for each class. A list of integers alone
+// holds class numbers; other numbers, and true and false, are values.
 void ParseClasses(const JsonObject& line, const std::string& key, GivenLabel& given) {
   const json& label = line.json().at(key);
   const json list = label.is_array() ? label : json::array({label});
@@ -155,7 +155,7 @@ SampleLabel LabelClasses::Of(const GivenLabel& given, LabelKind kind, int64_t mo
   for (const std::string& name : given.names) {
     label.values.emplace_back(NumberOf(name, given, most), 1.0f);
   }
-  // [0, 1] may be both classes, or the second of them.
+  // The list [0, 1] is ambiguous: both classes, or values that select the second class.
   if (given.numbered && most == 2 && given.names.size() == 2) {
     throw UserError(
         fmt::format("{}: label [{}] may be two classes, or a value for each of two; write the "
@@ -178,7 +178,7 @@ SampleLabel LabelClasses::Of(const GivenLabel& given, LabelKind kind, int64_t mo
 
 LabelClasses ClassesOf(const std::vector<const GivenLabel*>& labels,
                        const std::vector<std::string>& given) {
-  // Values are of classes by their numbers. A sample without any class is of either kind.
+  // Values refer to classes by number. A sample without any class fits names and numbers.
   const auto is_numbered = [](const GivenLabel& label) {
     return label.numbered || !label.values.empty();
   };

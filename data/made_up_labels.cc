@@ -9,7 +9,7 @@ namespace {
 constexpr uint64_t kClassStream = 3;
 constexpr uint64_t kValuePurpose = 0x76616c7565;  // "value"
 
-// Of [B,C] a fair coin for each class, of [B] a number.
+// Fills [B,C] with a fair coin for each class, and [B] with a normal number.
 void FillValues(const graph::Slot& slot, int64_t first, uint64_t seed) {
   const bool number = slot.type.shape.rank() == 1;
   const auto width = static_cast<size_t>(number ? 1 : slot.type.shape.dim(1));

@@ -1,5 +1,5 @@
-// The input "noise" f32[B,D] of models that make samples of it: numbers of the standard normal
-// distribution, a pure function of seed and sample.
+// The input "noise" f32[B,D] of generative models: standard normal numbers, a pure function of seed
+// and sample.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace plimsoll::data {
 
 bool IsNoise(const graph::Slot& slot);
-// The rows of samples from number `first` on.
+// Fills the rows of the samples from number `first` on.
 void FillNoise(const graph::Slot& slot, int64_t first, uint64_t seed);
 
 }  // namespace plimsoll::data

@@ -14,8 +14,8 @@
 namespace plimsoll::data {
 namespace {
 
-// Rows take unequally long: with several ranges for each thread, all end a batch at about the same
-// time.
+// Rows take unequal times. With several ranges for each thread, all threads finish a batch at about
+// the same time.
 constexpr int64_t kRangesOfWorker = 4;
 
 double Seconds(std::chrono::steady_clock::duration duration) {
@@ -70,7 +70,7 @@ void Prefetcher::UseMemory(BatchMemory& memory) {
   batches_ = std::vector<Batch>(static_cast<size_t>(memory.places()));
 }
 
-// The lowest number first: it is asked for first.
+// Returns the batch with the lowest number, which is needed first.
 Prefetcher::Batch* Prefetcher::NextWork() {
   Batch* next = nullptr;
   for (Batch& batch : batches_) {
@@ -96,7 +96,7 @@ void Prefetcher::Work() {
   }
 }
 
-// One thread alone waits for the place's last reader.
+// Opens a batch for filling. Only this thread waits until nothing reads the batch's place.
 void Prefetcher::Open(Batch& batch, std::unique_lock<std::mutex>& lock) {
   batch.state = State::kOpening;
   batch.first = first_of_(batch.number);
@@ -141,7 +141,7 @@ void Prefetcher::FillRange(Batch& batch, std::vector<graph::Slot>& part,
   Report(batch, problem, begin);
 }
 
-// After a part of the batch is done.
+// Records that a range of the batch is done, or failed at `row`.
 void Prefetcher::Report(Batch& batch, std::exception_ptr problem, int64_t row) {
   if (problem && (!batch.problem || row < batch.problem_row)) {
     batch.problem = std::move(problem);
@@ -158,7 +158,7 @@ void Prefetcher::Want(int64_t number) {
 }
 
 void Prefetcher::ForgetAll(std::unique_lock<std::mutex>& lock) {
-  forgets_ = true;  // what is being opened has no rows for threads to take
+  forgets_ = true;  // a batch that is being opened then hands out no rows
   for (Batch& batch : batches_) {
     if (batch.state == State::kWanted) batch.state = State::kFree;
     if (batch.state != State::kOpen) continue;
@@ -179,7 +179,8 @@ void Prefetcher::Forget() {
   ForgetAll(lock);
 }
 
-// Leased places follow when they are given back.
+// Restarts prefetching at batch `number`. Places that are still leased are reused after they are
+// given back.
 void Prefetcher::BeginAt(int64_t number, std::unique_lock<std::mutex>& lock) {
   ForgetAll(lock);
   next_ = number;
@@ -234,7 +235,7 @@ void Prefetcher::Fill(int64_t number, std::span<const graph::Slot> slots) {
     throw InternalError("prefetched batches with other slots");
   }
   const int place = Lease(number);
-  // No thread touches a batch that is leased.
+  // No thread writes to a leased batch.
   const std::span<const graph::Slot> from = memory_->slots(place);
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].bytes.size() != from[i].bytes.size()) {

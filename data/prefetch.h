@@ -1,6 +1,6 @@
-// Prefetch of batches: threads prepare them before a training asks for them. All threads fill the
-// batch that is asked for next, a range of its rows each; what a row holds depends on its number
-// alone, so it is the same for any number of threads.
+// Prefetches batches: threads fill them before training asks for them. All threads work on the
+// batch that is needed next, each on a range of its rows. The content of a row depends only on its
+// number, so it is the same for any number of threads.
 #pragma once
 
 #include <chrono>
@@ -20,61 +20,63 @@
 
 namespace plimsoll::data {
 
-// How many places keep `workers` threads at work on batches of `rows` rows while a training holds
-// `held` of them: with few rows, threads work on several batches at a time.
+// The number of places (batch buffers, batch_memory.h) that keeps `workers` threads busy with
+// batches of `rows` rows while training holds `held` places. If batches have few rows, threads work
+// on several batches at the same time.
 int PrefetchPlaces(int64_t workers, int64_t rows, int64_t held = 1);
 
 class Prefetcher {
  public:
-  // Batch k begins with sample `first_of(k)`; source and function must outlive the prefetcher. It
-  // starts `workers` threads, at least one, and lays batch k into place k mod places. UserError
-  // when the system refuses to start that many threads.
+  // Batch k begins with sample `first_of(k)`. Source and function must outlive the prefetcher. It
+  // starts `workers` threads, at least one, and puts batch k into place k mod places. Throws a
+  // UserError when the system refuses to start that many threads.
   //
-  // With memory of its own, PrefetchPlaces of the first batch's rows, from the first Fill on.
+  // This constructor allocates its own memory at the first Fill: PrefetchPlaces places for the rows
+  // of the first batch.
   Prefetcher(const Source& source, int workers, std::function<int64_t(int64_t)> first_of);
-  // In `memory`, which has two places or more, and must outlive the prefetcher.
+  // Uses `memory`, which must have at least two places and outlive the prefetcher.
   Prefetcher(const Source& source, int workers, std::function<int64_t(int64_t)> first_of,
              BatchMemory& memory);
   ~Prefetcher();
   Prefetcher(const Prefetcher&) = delete;
   Prefetcher& operator=(const Prefetcher&) = delete;
 
-  // Waits for batch `number`, lets the threads prepare those that follow, and returns its place,
-  // which stays as it is until GiveBack. Batches are to be asked for one after the other; another
-  // number begins anew. Throws what the source throws, of the first row with an error.
-  // InternalError when the place has not been given back.
+  // Waits for batch `number`, lets the threads prepare the following batches, and returns the
+  // batch's place, which does not change until GiveBack. Batches should be requested in order;
+  // another number restarts prefetching there. Throws the source's exception for the first row that
+  // has an error, and InternalError when the place has not been given back.
   int Lease(int64_t number);
-  // The place may be filled again once BatchMemory::Await returns.
+  // Allows the place to be filled again, once BatchMemory::Await returns.
   void GiveBack(int place);
 
-  // Copies batch `number` into the slots, which are the same in all calls but for their memory.
+  // Copies batch `number` into the slots; only their memory may differ between calls.
   void Fill(int64_t number, std::span<const graph::Slot> slots);
 
-  // Forgets what is prepared, because first_of has changed or another number is asked for next.
-  // Leased places stay as they are.
+  // Discards prepared batches, because first_of has changed or another number will be requested
+  // next. Leased places are kept.
   void Forget();
 
-  // The time that the threads have worked, in seconds, all together.
+  // The total working time of all threads, in seconds.
   double busy_seconds() const;
-  // The time that callers have waited for the threads, in seconds: without the time in which a
-  // batch's place was not free yet.
+  // The time in seconds that callers have waited for the threads, without the time in which a
+  // batch's place was not yet free.
   double waited_seconds() const;
-  // The bytes of prepared batches.
+  // The memory of prepared batches, in bytes.
   int64_t bytes() const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  // kOpening: a thread waits until nothing reads the place. kOpen: ranges of rows are handed out,
-  // or under work.
+  // kOpening: a thread waits until nothing reads the place. kOpen: ranges of rows are being handed
+  // out and filled.
   enum class State { kFree, kWanted, kOpening, kOpen, kReady, kLeased };
   struct Batch {
     State state = State::kFree;
     int64_t number = 0;
-    int64_t first = 0;              // sample
-    int64_t next_row = 0;           // that no thread has taken
-    int64_t under_work = 0;         // ranges
-    Clock::time_point opened = {};  // when its place was free
-    std::exception_ptr problem;     // of the first row that has one
+    int64_t first = 0;              // the batch's first sample
+    int64_t next_row = 0;           // the first row that no thread has taken
+    int64_t under_work = 0;         // the number of ranges being filled
+    Clock::time_point opened = {};  // when the batch's place became free
+    std::exception_ptr problem;     // exception of the first row that failed
     int64_t problem_row = 0;
   };
 
@@ -103,8 +105,8 @@ class Prefetcher {
   std::condition_variable wanted_, ready_;
   BatchMemory* memory_ = nullptr;
   int64_t rows_ = 1, range_ = 1;  // rows of a batch; rows that a thread takes at a time
-  std::vector<Batch> batches_;    // by place
-  int64_t next_ = -1;             // the number that is to be asked for next; -1: any
+  std::vector<Batch> batches_;    // one batch for each place
+  int64_t next_ = -1;             // the number expected next; -1: any
   double busy_seconds_ = 0, waited_seconds_ = 0;
   bool forgets_ = false, stops_ = false;
   std::vector<std::thread> threads_;

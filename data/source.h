@@ -1,8 +1,7 @@
-// Sources of data, which `data.source` can name. A source fills inputs of the model's programs, by
-// their names, with samples; a sample is one row of each input, and the samples of a training are
-// numbered from 0. The content of a sample depends on its number and the seed alone, so that a step
-// has the same samples for every split over ranks and micro-steps, and a resumed run continues
-// exactly.
+// Data sources, which `data.source` names. A source fills inputs of the model's programs, by name,
+// with samples. A sample is one row of each input; training samples are numbered from 0. A sample's
+// content depends only on its number and the seed. Therefore a step has the same samples for every
+// split over ranks and micro-steps, and a resumed run continues exactly.
 //
 // A source registers itself, in its own file, with its settings; no other code knows its name.
 #pragma once
@@ -22,15 +21,17 @@
 
 namespace plimsoll::data {
 
-// How a training reads the source, for descriptions of it.
+// How a training reads the source; used in its description.
 struct Reading {
   int64_t samples_per_step = 1;
-  int64_t samples = 0;                           // read by the end of the training
-  std::optional<int64_t> held_out_targets = {};  // of an evaluation; nothing: there is none
-  int64_t eval_every = 0;                        // steps
+  int64_t samples = 0;  // the number of samples read by the end of training
+  // Targets of an evaluation; nullopt: the training has no evaluations.
+  std::optional<int64_t> held_out_targets = {};
+  int64_t eval_every = 0;  // steps between evaluations
 };
 
-inline constexpr const char* kTokens = "tokens";  // data.source of token data, without a SourceKind
+// The data.source of token data, which has no SourceKind.
+inline constexpr const char* kTokens = "tokens";
 
 class PackedRows;         // data/tokens/packed_rows.h
 struct ImagePreparation;  // data/images/image_preparation.h
@@ -40,120 +41,124 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  // Fills each slot with its rows of samples first, first + 1, … It neither allocates nor changes
-  // anything; several threads may fill rows of one batch (prefetch.h). UserError when the source
-  // has nothing for a slot of that name.
+  // Fills each slot with its rows of samples first, first + 1, … Allocates nothing and changes no
+  // state; several threads may fill rows of one batch (prefetch.h). Throws a UserError when the
+  // source cannot fill a slot of that name.
   virtual void Fill(int64_t first, std::span<const graph::Slot> slots) const = 0;
-  // The divisor of the objective's loss: the number of targets that carry loss in `count` samples
-  // from `first` on. Without masks, one per sample.
+  // The divisor of the objective's loss: the number of targets with loss in `count` samples,
+  // starting at `first`. Without masks, each sample has one target.
   virtual int64_t CountTargets(std::string_view /*objective*/, int64_t /*first*/,
                                int64_t count) const {
     return count;
   }
-  // How many of the tokens of these samples are no padding, where the source pads texts whose
-  // length decides how much there is to learn. nullopt: a sample counts in full.
+  // The number of tokens without padding in these samples, if the source pads texts. nullopt: every
+  // sample has the same amount of data.
   virtual std::optional<int64_t> CountTokens(int64_t /*first*/, int64_t /*count*/) const {
     return std::nullopt;
   }
-  // Throws UserError, which names the first sample, if an integer input of that name would get
-  // numbers from `bound` on.
+  // Throws a UserError, which names the first sample, if an integer input of that name would get a
+  // value of `bound` or more.
   virtual void CheckBound(std::string_view /*input*/, int64_t /*bound*/) const {}
-  // The amount of data in each part: a resumed run must have the same data. Empty: endless data.
+  // The amount of data in each part, which must not change when a run resumes. Empty: endless data.
   virtual std::vector<int64_t> sizes() const { return {}; }
-  // Checksums of its parts, where all data are read when it is opened. An empty one: of that part
-  // it is not known. Empty: of none.
+  // A checksum of each part, if all data are read when the source is opened. An empty text: the
+  // part's checksum is unknown. Empty list: no checksum is known.
   virtual std::vector<std::string> checksums() const { return {}; }
-  // The number of samples. nullopt: endless.
+  // The number of samples; nullopt: endless.
   virtual std::optional<int64_t> samples() const { return std::nullopt; }
-  // How many samples make an epoch: so many after one another have all that there is to train on,
-  // once. nullopt: there are no epochs, as samples are made up, or come from parts with epochs of
-  // their own.
+  // The number of samples in an epoch: that many consecutive samples contain all training data
+  // exactly once. nullopt: the source has no epochs, because its samples are made up, or its parts
+  // have epochs of their own.
   virtual std::optional<int64_t> epoch_samples() const { return std::nullopt; }
-  // True if Fill also takes samples beyond the last one, whose rows carry no loss and count for no
-  // metric: their targets are negative.
+  // True if Fill accepts samples after the last one. Their rows carry no loss and do not count in
+  // metrics: their targets are negative.
   virtual bool pads() const { return false; }
-  // Samples for evaluations, which training does not read: at most `most` of them, or all with 0.
-  // nullptr: the source holds none out. UserError when they cannot be read.
+  // The held-out samples, for evaluation: at most `most` of them; 0: all. nullptr: the source has
+  // no held-out samples. Throws a UserError when they cannot be read.
   virtual std::unique_ptr<Source> HeldOut(int64_t /*most*/) const { return nullptr; }
-  // The rows of preferences, of all parts that it trains on and holds out, whose reference
-  // log-probabilities have to be set before they are read. Empty: its samples are none.
+  // The packed rows of preference pairs, in all training and held-out parts. Their reference
+  // log-probabilities must be set before they are read. Empty: the samples are not preferences.
   virtual std::vector<std::shared_ptr<const PackedRows>> PreferenceRows() const { return {}; }
-  // The names of the classes that labels stand for, by their numbers. Empty: they have none.
+  // The class names of the labels, by class number. Empty: the classes have no names.
   virtual std::vector<std::string> class_names() const { return {}; }
-  // What becomes of its images in evaluations. nullptr: it has none, or makes them up.
+  // The preparation of images in evaluation. nullptr: the source has no images, or makes them up.
   virtual const ImagePreparation* image_preparation() const { return nullptr; }
-  // What it could not read so far and left out, in one line without an end. Empty: nothing.
+  // Describes, in one line without a line end, the data that could not be read and was left out so
+  // far. Empty: everything was read.
   virtual std::string Unread() const { return ""; }
-  // Settings that have no effect with these data, each as "KEY: has no effect: why".
+  // Settings that have no effect with these data, in the form "KEY: has no effect: why".
   virtual std::vector<std::string> Unused() const { return {}; }
-  // A description for the user, in lines that each end with a newline.
+  // Describes the source for the user, in lines that each end with a newline.
   virtual std::string Describe(const Reading& reading) const;
 };
 
-// What a source may have to know of the model that reads it. 0: the model has no such size.
+// Sizes of the model that a source may need. 0: the model has no such size.
 struct ModelSizes {
-  int64_t sequence = 0;  // tokens of a sample
-  int64_t vocab = 0;     // token ids are below it
-  int64_t classes = 0;   // labels are below it
-  // Of the input "label_values" with one sample: [1,classes] of a classifier of several labels, [1]
-  // of a model that predicts a number; rank 0 without such an input.
+  int64_t sequence = 0;  // tokens in a sample
+  int64_t vocab = 0;     // exclusive upper bound of token ids
+  int64_t classes = 0;   // exclusive upper bound of labels
+  // The shape of the input "label_values" for one sample: [1,classes] for a multi-label classifier,
+  // [1] for a regression model. Rank 0: the model has no such input.
   graph::Shape label_values = {};
-  graph::Shape images = {};  // of the input "images" with one sample; rank 0: there is none
+  graph::Shape images = {};  // shape of the input "images" for one sample; rank 0: no such input
 };
 
-// An input that a source can fill.
+// An input of a model that a source can fill.
 struct FilledInput {
   std::string name;
-  std::vector<int> ranks = {};  // of its shape; empty: any
+  std::vector<int> ranks = {};  // possible ranks of its shape; empty: any
 
   FilledInput(const char* input, std::vector<int> of_ranks = {})
       : name(input), ranks(std::move(of_ranks)) {}
   bool Fits(const graph::Slot& slot) const;
 };
 
-// The setting "workers": threads that prepare the samples of the next steps, for sources whose
-// samples take time (prefetch.h). trainer/step_feed.cc reads it.
+// The setting "workers": the number of threads that prefetch samples, for sources whose samples
+// take time to read (prefetch.h). trainer/step_feed.cc reads it.
 Setting WorkersSetting();
 
 struct SourceKind {
-  std::string name;  // data.source
-  // Its keys of the section `data`. A key that token data has as well (`data.train`) is one key for
-  // both, with token data's description; a list of files has no weights here.
+  std::string name;  // the value of data.source
+  // The source's keys in the section `data`. If token data has the same key (`data.train`), both
+  // share token data's description. Unlike in token data, lists of files have no weights.
   std::vector<Setting> settings;
-  // As Family::complete. Empty: no setting follows from others.
+  // Fills in settings that follow from others, like Family::complete. Empty: none do.
   std::function<void(Settings&)> complete = {};
-  // SettingError, or a UserError that begins with the key, when the data does not exist or does not
-  // suit the model.
+  // Opens the source. Throws a SettingError, or a UserError that begins with the key, when the data
+  // do not exist or do not match the model.
   std::function<std::unique_ptr<Source>(const Settings&, const ModelSizes&, uint64_t seed)> make;
-  // Takes the settings that a run file leaves open from how the folder of the model's weights says
-  // pictures are prepared (preprocessor_config.h), which `read` gives; returns their names. `read`
-  // is called only if some are open. SettingError: the source cannot do the same. Empty: it has no
-  // pictures.
+  // Sets the settings that a run file leaves open to the preparation of pictures in the folder of
+  // the model's weights (preprocessor_config.h), and returns their names. `read` returns that
+  // preparation; it is called only if settings are open. Throws a SettingError if the source cannot
+  // prepare pictures that way. Empty: the source has no pictures.
   std::function<std::vector<std::string>(Settings&, const std::function<ImagePreparation()>& read)>
       follow = {};
-  // Takes the settings that a run file leaves open for a model that makes such images itself,
-  // within ±1 and of this size; returns their names. Empty: it has no pictures.
+  // Sets the settings that a run file leaves open for a model that generates images, within ±1 and
+  // of this size, and returns their names. Empty: the source has no pictures.
   std::function<std::vector<std::string>(Settings&, int64_t height, int64_t width)> follow_maker =
       {};
-  // How many classes the data have, of which `model.classes` follows where a run file leaves it
-  // open; nothing: the data don't tell before all are read. Throws what `make` throws. Empty: they
-  // never tell.
+  // The number of classes in the data, the default of `model.classes`. nullopt: it is unknown
+  // before all data are read. Throws the errors of `make`. Empty: the number is never known.
   std::function<std::optional<int64_t>(const Settings&, LabelKind)> count_classes = {};
-  // About how many bytes of files `make` reads in full. Empty: few, however many data there are.
+  // The approximate size of the files that `make` reads in full, in bytes. Empty: the size is
+  // small, whatever the amount of data.
   std::function<int64_t(const Settings&)> bytes = {};
-  // For a plan, where these are many: throws what `make` and the first samples for these slots
-  // would throw, as far as names, headers and the beginnings of files show it.
+  // For a memory plan, which does not open large data: throws the errors that `make` and the first
+  // samples for these slots would throw, as far as names, headers and the beginnings of files show
+  // them.
   std::function<void(const Settings&, const ModelSizes&, std::span<const graph::Slot>)> check = {};
-  // The inputs that it can fill, for the way out of errors. Empty: unknown.
+  // The inputs that the source can fill, for advice in errors. Empty: unknown.
   std::vector<FilledInput> fills = {};
-  // The setting that makes samples of two, with two labels each; empty: no setting asks for that.
+  // The name of the setting that mixes two samples into one with two labels. An empty text: no such
+  // setting is given.
   std::function<std::string(const Settings&)> mixes = {};
-  // True if a source with these settings holds samples out. Empty: it never does.
+  // True if a source with these settings holds out samples. Empty: it never does.
   std::function<bool(const Settings&)> holds_out = {};
-  // The boolean setting with which it makes samples up; empty: it always does. nullopt: it never
-  // does.
+  // The name of the boolean setting that makes the source make up its samples; an empty text: it
+  // always does. nullopt: it never does.
   std::optional<std::string> made_up = std::nullopt;
-  // The settings, as a run file has them, that name somebody's own data. Empty: it reads none.
+  // Example settings, as in a run file, that name the user's own data. Empty: the source reads no
+  // data.
   std::string example = {};
 
   bool MakesUp(const Settings& given) const {
@@ -163,39 +168,38 @@ struct SourceKind {
 
 class SourceRegistration {
  public:
-  // InternalError at start-up when the name is already in use.
+  // Throws InternalError at start-up when the name is already in use.
   explicit SourceRegistration(SourceKind kind);
 };
 
-// By name, in alphabetical order.
+// All sources, sorted by name.
 const std::vector<SourceKind>& Sources();
-const SourceKind* FindSource(std::string_view name);  // nullptr: there is none
-// Names of those that can fill all of these inputs.
+const SourceKind* FindSource(std::string_view name);  // nullptr if no such source exists
+// The names of the sources that can fill all of these inputs.
 std::vector<std::string> SourcesThatFill(std::span<const graph::Slot> slots);
 
-// Which samples a run of a program reads. B samples per micro-step and rank, D draws of data a
-// step, R data ranks. A step reads D·R·B samples; in draw d of step s, rank r reads B samples from
-// number
-//     skip + ((s·D + d)·R + r)·B
-// on.
+// Which samples a run of a program reads. B samples in each micro-step and rank, D draws of data in
+// each step, R data ranks. A step reads D·R·B samples; in draw d of step s, rank r reads B samples
+// that begin with number
+//     skip + ((s·D + d)·R + r)·B.
 struct Draws {
   int64_t batch = 1;
   int64_t per_step = 1;
   int64_t data_rank = 0, data_ranks = 1;
-  // For a training that continues with steps of another size: the offset at which its first step
-  // reads on where the last step ended. Otherwise 0.
+  // An offset for a run that resumes with steps of another size: its first step continues where the
+  // last step ended. Otherwise 0.
   int64_t skip = 0;
 
   int64_t samples_per_step() const { return per_step * data_ranks * batch; }
   int64_t FirstOfStep(int64_t step) const { return skip + step * samples_per_step(); }
-  // The first sample of a draw, of all ranks and of this rank.
+  // The first sample of a draw: over all ranks, and on this rank.
   int64_t FirstOfDraw(int64_t step, int64_t draw) const {
     return FirstOfStep(step) + draw * data_ranks * batch;
   }
   int64_t First(int64_t step, int64_t draw) const {
     return FirstOfDraw(step, draw) + data_rank * batch;
   }
-  // Makes `step` begin with that sample; the later steps follow on.
+  // Makes `step` begin with that sample; later steps continue from there.
   void ContinueAt(int64_t step, int64_t sample) { skip = sample - step * samples_per_step(); }
 };
 

@@ -1,4 +1,4 @@
-// Bytes as text: RFC 4648, section 4.
+// Base64, the encoding of bytes as text: RFC 4648, section 4.
 #pragma once
 
 #include <cstdint>

@@ -19,10 +19,10 @@ namespace plimsoll::formats {
 namespace {
 
 using Bytes = std::span<const uint8_t>;
-using Write = FunctionRef<bool(Bytes)>;  // false: no more is wanted
+using Write = FunctionRef<bool(Bytes)>;  // returns false when no more data is wanted
 
 constexpr size_t kBuffer = size_t{256} << 10;
-constexpr int kMaxWindowLog = 30;  // the most that a decoder may refer back to: 1 GiB
+constexpr int kMaxWindowLog = 30;  // the largest window of a decoder: 1 GiB
 
 struct Format {
   Compression compression;
@@ -34,7 +34,8 @@ constexpr std::array<Format, 4> kFormats = {
     {{Compression::kGzip, ".gz", {0x1f, 0x8b}, 2},
      {Compression::kXz, ".xz", {0xfd, '7', 'z', 'X', 'Z', 0}, 6},
      {Compression::kZstd, ".zst", {0x28, 0xb5, 0x2f, 0xfd}, 4},
-     {Compression::kZstd, ".zst", {0x50, 0x2a, 0x4d, 0x18}, 4}}};  // the magic of pzstd's files
+     // pzstd's files begin with this magic number.
+     {Compression::kZstd, ".zst", {0x50, 0x2a, 0x4d, 0x18}, 4}}};
 
 [[noreturn]] void FailDamaged(const std::string& name, const std::string& reason) {
   throw UserError(
@@ -59,7 +60,7 @@ void Gunzip(Bytes bytes, const std::string& name, Write write) {
   if (inflateInit2(&stream, kWindowBits + kGzipHeader) != Z_OK) throw std::bad_alloc();
   const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, inflateEnd);
   while (true) {
-    // zlib counts in 32 bits.
+    // zlib counts bytes in 32 bits, so longer input is passed in pieces.
     const auto given =
         static_cast<uInt>(std::min<size_t>(bytes.size(), std::numeric_limits<uInt>::max()));
     stream.next_in = const_cast<Bytef*>(bytes.data());
@@ -78,7 +79,7 @@ void Gunzip(Bytes bytes, const std::string& name, Write write) {
       FailDamaged(name, stream.msg == nullptr ? "no gzip data" : stream.msg);
     }
     if (status != Z_STREAM_END) continue;
-    // Tape archives are padded with zeros.
+    // Zeros after the end are allowed, since tape archives are padded with them.
     const auto next = std::ranges::find_if(bytes, [](uint8_t byte) { return byte != 0; });
     if (next == bytes.end()) return;
     if (CompressionOf(bytes) != Compression::kGzip) FailDamaged(name, "other data follow");
@@ -89,7 +90,7 @@ void Gunzip(Bytes bytes, const std::string& name, Write write) {
 void Unxz(Bytes bytes, const std::string& name, Write write) {
   std::vector<uint8_t> buffer(kBuffer);
   lzma_stream stream = LZMA_STREAM_INIT;
-  constexpr uint64_t kState = uint64_t{16} << 20;  // a decoder's, besides its window
+  constexpr uint64_t kState = uint64_t{16} << 20;  // a decoder's memory, in addition to its window
   if (lzma_stream_decoder(&stream, (uint64_t{1} << kMaxWindowLog) + kState, LZMA_CONCATENATED) !=
       LZMA_OK) {
     throw std::bad_alloc();
@@ -147,7 +148,7 @@ void Unzstd(Bytes bytes, const std::string& name, Write write) {
           FailDamaged(name, ZSTD_getErrorName(status));
       }
     }
-    // 0: a frame has ended, and all of it was passed on.
+    // A status of 0 means that a frame has ended and all of its content was passed on.
     if (in.pos < in.size) continue;
     if (status == 0) return;
     if (out.pos < out.size) FailTruncated(name);
@@ -221,14 +222,14 @@ void CompressGzip(Bytes bytes, FunctionRef<void(Bytes)> write) {
   const std::unique_ptr<z_stream, int (*)(z_stream*)> end(&stream, deflateEnd);
   int status = Z_OK;
   while (status != Z_STREAM_END) {
-    // zlib counts in 32 bits.
+    // zlib counts bytes in 32 bits, so longer input is passed in pieces.
     const auto given =
         static_cast<uInt>(std::min<size_t>(bytes.size(), std::numeric_limits<uInt>::max()));
     stream.next_in = const_cast<Bytef*>(bytes.data());
     stream.avail_in = given;
     stream.next_out = buffer.data();
     stream.avail_out = static_cast<uInt>(buffer.size());
-    // Z_FINISH may only be given once all that is left fits into the count.
+    // Z_FINISH may be given only once all remaining input fits into the 32-bit count.
     status = deflate(&stream, given == bytes.size() ? Z_FINISH : Z_NO_FLUSH);
     bytes = bytes.subspan(given - stream.avail_in);
     write({buffer.data(), buffer.size() - stream.avail_out});

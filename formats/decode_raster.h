@@ -1,4 +1,4 @@
-// Decoding of JPEG and PNG files, told apart by what they begin with.
+// Decodes JPEG and PNG files, which are recognised by their first bytes.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,19 @@ namespace plimsoll::formats {
 
 enum class RasterForm { kNone, kJpeg, kPng };
 
-// By the first bytes of a file.
+// The format that a file's first bytes show.
 RasterForm RasterFormOf(std::string_view bytes);
 
-// Decodes a JPEG or PNG file (formats/jpeg.h, formats/png.h); `name` is its own in messages.
-// The header's size is checked before memory is taken for it. UserError: it is neither, damaged,
-// truncated, of a kind that isn't read, or has more than `most_pixels`.
+// Decodes a JPEG or PNG file (formats/jpeg.h, formats/png.h); `name` is the file's name in
+// messages. The header's size is checked before memory is allocated for it. UserErrors: the file is
+// neither JPEG nor PNG, is damaged, truncated or of an unsupported kind, or has more than
+// `most_pixels`.
 Raster DecodeRaster(std::span<const uint8_t> bytes, const std::string& name,
                     int64_t most_pixels = kMostRasterPixels);
 
-// Decodes what `choose` asks for once the header is read: of a JPEG file those rows and columns
-// (DecodeJpegPart), of a PNG file the whole. UserError as above.
+// Decodes the part that `choose` asks for once the header is read: of a JPEG file only those rows
+// and columns (DecodeJpegPart), of a PNG file the complete picture. Throws the UserErrors of
+// DecodeRaster.
 RasterPart DecodeRasterPart(std::span<const uint8_t> bytes, const std::string& name,
                             int64_t most_pixels,
                             FunctionRef<RasterRequest(const RasterHeader&)> choose);

@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kOrientationTag = 0x0112, kShortType = 3;
 constexpr size_t kEntryBytes = 12;
 
-// Numbers of 1 to 4 bytes in the order of the file; nothing beyond its end.
+// Reads numbers of 1 to 4 bytes in the file's byte order. Returns nullopt beyond the end.
 class TiffBytes {
  public:
   TiffBytes(std::span<const uint8_t> bytes, bool big) : bytes_(bytes), big_(big) {}
@@ -39,7 +39,8 @@ int ExifOrientation(std::span<const uint8_t> tiff) {
   const size_t directory = *bytes.Number(4, 4);
   const uint32_t entries = bytes.Number(directory, 2).value_or(0);
   for (uint32_t i = 0; i < entries; ++i) {
-    // Tag, type, count, and a value of 2 bytes in place of its offset.
+    // An entry consists of a tag, a type, a count and an offset; a value of 2 bytes is stored in
+    // place of the offset.
     const size_t entry = directory + 2 + i * kEntryBytes;
     const std::optional<uint32_t> tag = bytes.Number(entry, 2);
     if (!tag) return 1;

@@ -1,5 +1,5 @@
-// EXIF metadata of pictures (Exif 2.32, CIPA DC-008): what cameras write into them, a TIFF 6.0
-// directory of tags.
+// EXIF metadata of pictures (Exif 2.32, CIPA DC-008): a TIFF 6.0 directory of tags that cameras
+// write.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace plimsoll::formats {
 
-// The tag Orientation of directory 0, 1 to 8. `tiff`: from the byte order on, as PNG's chunk eXIf
-// has it. 1 where there is no such tag, or where the bytes are no Exif: a picture is of use
-// without.
+// Returns the tag Orientation, 1 to 8, of directory 0. `tiff`: the bytes from the byte-order mark
+// on, as in PNG's chunk eXIf. Returns 1 if the tag is missing or the bytes are not valid Exif,
+// since a picture is usable without an orientation.
 int ExifOrientation(std::span<const uint8_t> tiff);
 
-// The same of the content of JPEG's segment APP1, which begins with "Exif\0\0".
+// Does the same for the content of JPEG's segment APP1, which begins with "Exif\0\0".
 int App1Orientation(std::span<const uint8_t> segment);
 
 }  // namespace plimsoll::formats

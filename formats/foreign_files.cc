@@ -44,7 +44,8 @@ T At(std::string_view text, size_t offset) {
   return value;
 }
 
-// A zip archive of torch.save, whose first member is NAME/data.pkl, or a pickle of protocol 2 to 5.
+// A zip archive from torch.save, whose first member is NAME/data.pkl, or a pickle of protocol 2 to
+// 5.
 bool IsPickle(std::string_view text) {
   if (text.starts_with("PK\x03\x04")) {
     return text.substr(0, 256).find("/data.pkl") != std::string_view::npos;
@@ -52,7 +53,7 @@ bool IsPickle(std::string_view text) {
   return text.size() > 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5;
 }
 
-// What config.json beside the file says that transformers' class is called.
+// The class of transformers that the config.json in the file's folder names.
 std::string ClassBeside(const std::string& path) {
   const std::string file = (fs::path(path).parent_path() / "config.json").string();
   if (!IsFile(file)) return "";
@@ -62,7 +63,7 @@ std::string ClassBeside(const std::string& path) {
       const std::vector<std::string> names = config.RequireStrings("architectures");
       if (!names.empty()) return Printable(names.front());
     }
-  } catch (const UserError&) {  // it is refused when it is read
+  } catch (const UserError&) {  // reading config.json will report the error
   }
   return "AutoModelForCausalLM";
 }
@@ -71,7 +72,8 @@ std::string DescribePickle(const std::string& path, std::string_view text) {
   const fs::path folder = fs::path(path).parent_path();
   if (IsFile(folder / "params.json")) {
     return fmt::format(
-        "is a pickle with Llama's weights as Meta gives them out (params.json beside it), which "
+        "is a pickle with Llama's weights as Meta gives them out (params.json is next to it), "
+        "which "
         "are not read; transformers converts them: {}",
         kMetaConverter);
   }
@@ -81,7 +83,7 @@ std::string DescribePickle(const std::string& path, std::string_view text) {
            "not read; PEFT writes it as safetensors: PeftModel.from_pretrained(BASE, FOLDER)"
            ".save_pretrained(OUT)";
   }
-  // Names of tensors are stored as they are, near the beginning.
+  // A pickle stores names of tensors as plain text near the beginning.
   constexpr size_t kNames = size_t{1} << 20;
   if (text.substr(0, kNames).find("layer1.0.conv1.weight") != std::string_view::npos) {
     return fmt::format(
@@ -100,7 +102,7 @@ std::string DescribePickle(const std::string& path, std::string_view text) {
   return "is a pickle of PyTorch, which can run any program when it is loaded and is not read; "
          "write "
          "its tensors as safetensors.torch.save_file(torch.load(FILE, weights_only=True), "
-         "\"model.safetensors\"), with transformers' names, beside the model's config.json";
+         "\"model.safetensors\"), with transformers' names, next to the model's config.json";
 }
 
 bool IsGguf(std::string_view text) {
@@ -108,8 +110,8 @@ bool IsGguf(std::string_view text) {
          text.starts_with("fmgg");
 }
 
-// Seven numbers, and as many weights as follow from them (llama2.c, export.py, version 0); or the
-// mark of its later versions.
+// Seven integers, followed by the number of weights that they imply (llama2.c, export.py, version
+// 0), or the magic number of later versions.
 bool IsLlama2C(std::string_view text) {
   if (text.starts_with("24ka")) return true;
   constexpr size_t kHeader = 7 * sizeof(int32_t);
@@ -130,7 +132,8 @@ bool IsLlama2C(std::string_view text) {
   return static_cast<double>(text.size()) == kHeader + 4 * floats;
 }
 
-// The longest token's length, then a score, a length and so many bytes for each token, to the end.
+// The length of the longest token; then, for each token until the end, a score, a length and that
+// many bytes.
 bool IsLlama2CTokenizer(std::string_view text) {
   if (text.size() < 16) return false;
   const auto longest = At<int32_t>(text, 0);
@@ -145,12 +148,12 @@ bool IsLlama2CTokenizer(std::string_view text) {
   return at == text.size();
 }
 
-// A protocol buffer whose first piece is <unk>.
+// A SentencePiece model: a protocol buffer whose first piece is <unk>.
 bool IsSentencePiece(std::string_view text) {
   return text.starts_with('\n') && text.substr(0, 16).find("\n\x05<unk>") != std::string_view::npos;
 }
 
-// Lines of a token in base64 and its number, from 0 on.
+// Lines with a token in base64 and its number, counted from 0.
 bool IsTiktoken(std::string_view text) {
   for (int number = 0; number < 3; ++number) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -165,7 +168,8 @@ bool IsTiktoken(std::string_view text) {
   return true;
 }
 
-// A length and JSON of that length: the length's bytes may be those of another form.
+// A length and JSON of that length. This is checked first, because the length's bytes may look like
+// another format.
 bool IsSafetensors(std::string_view text) {
   return text.size() > 8 && text[8] == '{' && At<uint64_t>(text, 0) <= text.size() - 8;
 }
@@ -216,7 +220,7 @@ std::optional<std::string> DescribeSafetensors(const std::string& path) {
   try {
     const SafetensorsReader file(path);
     for (const TensorEntry& tensor : file.tensors()) names.push_back(tensor.name);
-  } catch (const UserError&) {  // what is wrong with it is said when it is read
+  } catch (const UserError&) {  // reading the file will report the error
   }
   return DescribeForeignNames(names);
 }
@@ -236,7 +240,7 @@ std::optional<std::string> DescribeForeignFile(const std::string& path) {
   try {
     const MappedFile file(path);
     return Describe(file.text(), path);
-  } catch (const UserError&) {  // cannot be opened
+  } catch (const UserError&) {  // the file cannot be opened
     return std::nullopt;
   }
 }

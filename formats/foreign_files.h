@@ -1,5 +1,5 @@
-// Weights and tokenizers in forms of other programs, known by what files contain: what they are,
-// and how they become files that are read here.
+// Recognises weights and tokenizers in formats of other programs by their contents, and says how to
+// convert them to formats that Plimsoll reads.
 #pragma once
 
 #include <optional>
@@ -10,24 +10,25 @@
 
 namespace plimsoll::formats {
 
-// Of a file: "is …; …", what it is and what to do. nullopt: none of these forms. Weights: PyTorch's
-// pickles (torch.save, alone or in a zip archive), GGUF and its predecessors, llama2.c's.
-// Tokenizers: SentencePiece's, tiktoken's (Llama 3), llama2.c's. Also a pointer of Git LFS in place
-// of a file.
+// Describes a file in a foreign format: "is …; …", what it is and what to do. nullopt: the format
+// is not among these. Weights: PyTorch pickles (torch.save, alone or in a zip archive), GGUF and
+// its predecessors, llama2.c. Tokenizers: SentencePiece, tiktoken (Llama 3), llama2.c. Also
+// recognises a Git LFS pointer in place of a file.
 std::optional<std::string> DescribeForeignFile(const std::string& path);
 
-// Throws UserError where `path`, a folder that should hold a model in Hugging Face's form, holds
-// weights in one of these forms instead, or is such a file; also for safetensors with Meta's names.
+// Throws a UserError if `path` is a file in a foreign format, or a folder that has such weights
+// instead of a Hugging Face model. Also refuses safetensors files with Meta's tensor names.
 void RefuseForeignModel(const std::string& path);
 
-// Of the names of a file's tensors: "has …; …", whose they are instead of transformers' and what to
-// do. nullopt: none of these: Meta's, timm's, a compiled or distributed module's, a PeftModel's.
+// Describes a file whose tensors have foreign names: "has …; …", where the names are from and what
+// to do. Recognised are names of Meta's models, timm, compiled or distributed modules, and
+// PeftModel. nullopt: the names are none of these.
 std::optional<std::string> DescribeForeignNames(std::span<const std::string> names);
 
-// Throws UserError where config.json is that of a model of timm, or of a ResNet of transformers.
+// Throws a UserError if config.json describes a timm model, or a ResNet of transformers.
 void RefuseForeignConfig(const JsonObject& config);
 
-// Throws UserError where `path` is a file in one of these forms.
+// Throws a UserError if `path` is a file in a foreign format (DescribeForeignFile).
 void RefuseForeignFile(const std::string& path);
 
 }  // namespace plimsoll::formats

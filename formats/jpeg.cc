@@ -18,19 +18,21 @@
 namespace plimsoll::formats {
 namespace {
 
-constexpr int kMostScans = 500;     // each takes the time of a whole picture
-constexpr int64_t kMostBlock = 32;  // pixels of a side: 4 × 4 blocks, sampled together
-constexpr int64_t kMargin = 2;      // columns: one sample of colours, which upsampling blends
-constexpr int kSmoothed = 10;       // frequencies, by number
+constexpr int kMostScans = 500;  // each scan takes as much time as decoding a picture
+// Longest side of a block in pixels: 4 × 4 blocks of 8 × 8 samples.
+constexpr int64_t kMostBlock = 32;
+constexpr int64_t kMargin = 2;  // columns: one subsampled chroma sample, which upsampling blends
+constexpr int kSmoothed = 10;   // the number of low frequencies that libjpeg smooths
 constexpr int64_t kRowsAtOnce = 8;
-constexpr int64_t kSpareMemory = 4 << 20;  // of libjpeg, beside a progressive file's coefficients
+// Memory of libjpeg in addition to a progressive file's coefficients.
+constexpr int64_t kSpareMemory = 4 << 20;
 
-// libjpeg's errors end in a jump to where the work began; it has no other way out.
+// libjpeg reports an error by calling a function that must not return, so errors end in a longjmp.
 struct ErrorManager {
-  jpeg_error_mgr base;  // first: libjpeg knows this part
+  jpeg_error_mgr base;  // must be the first member: libjpeg only knows this part
   std::jmp_buf jump;
   std::array<char, JMSG_LENGTH_MAX> message;
-  bool damaged = false;  // pixels were lost, though libjpeg would go on
+  bool damaged = false;  // pixels were lost, although libjpeg would continue
 };
 
 ErrorManager& ErrorsOf(j_common_ptr codec) { return *reinterpret_cast<ErrorManager*>(codec->err); }
@@ -41,7 +43,8 @@ ErrorManager& ErrorsOf(j_common_ptr codec) { return *reinterpret_cast<ErrorManag
   std::longjmp(errors.jump, 1);
 }
 
-// Warnings are errors, but for those that cost no pixels, as of bytes between segments.
+// Warnings are errors, except those that affect no pixels, for example about bytes between
+// segments.
 void TakeMessage(j_common_ptr codec, int level) {
   if (level >= 0) return;
   switch (codec->err->msg_code) {
@@ -75,8 +78,8 @@ void Prepare(ErrorManager& errors) {
   errors.message.fill(0);
 }
 
-// False if libjpeg gave up. Neither `work` nor what it calls may have an object with a destructor:
-// the jump passes it over.
+// Runs `work`; returns false if libjpeg gave up. Neither `work` nor what it calls may have an
+// object with a destructor, because longjmp skips destructors.
 template <typename Work>
 bool Finishes(ErrorManager& errors, const Work& work) {
   if (setjmp(errors.jump) != 0) return false;
@@ -98,7 +101,7 @@ class JpegReader {
   RasterPart Read(std::span<const uint8_t> bytes, int64_t most_pixels,
                   FunctionRef<RasterRequest(const RasterHeader&)> choose) {
     ReadHeader(bytes, most_pixels);
-    const int orientation = Orientation();  // the end of decoding frees the markers
+    const int orientation = Orientation();  // read now, since the end of decoding frees the markers
     const bool transposed = orientation >= 5;
     const int64_t height = codec_.image_height, width = codec_.image_width;
     const RasterRequest request =
@@ -161,8 +164,8 @@ class JpegReader {
     throw InternalError("a box that is not inside its picture");
   }
 
-  // True of a progressive file whose low frequencies are not all there to the last bit: libjpeg
-  // guesses them from blocks around, further ones than a part of the picture may have.
+  // True for a progressive file whose low-frequency coefficients are not complete. libjpeg
+  // estimates them from neighbouring blocks, which may be outside the part that is decoded.
   bool Smooths() const {
     if (codec_.progressive_mode == FALSE || codec_.coef_bits == nullptr) return false;
     for (int component = 0; component < codec_.num_components; ++component) {
@@ -172,7 +175,7 @@ class JpegReader {
     return false;
   }
 
-  // The rows of the box, and at least its columns.
+  // Decodes the rows of the box, and at least its columns.
   RasterPart ReadRows(const RasterBox& box, bool exact) {
     const int64_t rows = codec_.output_height, columns = codec_.output_width;
     const int64_t margin = exact ? kMargin : 0, bottom = box.top + box.height;
@@ -181,7 +184,7 @@ class JpegReader {
     auto count = static_cast<JDIMENSION>(std::min(columns, box.left + box.width + margin) - left);
     if (bottom < rows && jpeg_has_multiple_scans(&codec_) == FALSE) RequireEnd();
     Require([&] {
-      // The first column moves to the left, to where a block begins.
+      // libjpeg moves the first column to the left, to the beginning of a block.
       if (count < columns) jpeg_crop_scanline(&codec_, &first, &count);
       if (box.top > 0) jpeg_skip_scanlines(&codec_, static_cast<JDIMENSION>(box.top));
     });
@@ -206,7 +209,8 @@ class JpegReader {
     return part;
   }
 
-  // UserError unless the rest of the file has the marker of its end, which no pixels contain.
+  // Throws a UserError unless the rest of the file has the end marker, which cannot occur in pixel
+  // data.
   void RequireEnd() const {
     const std::span<const uint8_t> rest(codec_.src->next_input_byte, codec_.src->bytes_in_buffer);
     constexpr std::array<uint8_t, 2> kEnd = {0xff, JPEG_EOI};
@@ -225,7 +229,8 @@ class JpegReader {
     return 1;
   }
 
-  // Pillow's cmyk2rgb of bytes that Adobe's convention inverts, in place: 4 bytes become 3.
+  // Pillow's cmyk2rgb for bytes that are inverted by Adobe's convention. Works in place: 4 bytes
+  // become 3.
   static void FromInvertedCmyk(std::vector<uint8_t>& pixels) {
     uint8_t* to = pixels.data();
     for (size_t i = 0; i < pixels.size(); i += 4) {

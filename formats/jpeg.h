@@ -1,4 +1,4 @@
-// JPEG files through libjpeg-turbo: ITU-T T.81.
+// JPEG files, read and written with libjpeg-turbo: ITU-T T.81.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,24 @@
 namespace plimsoll::formats {
 
 // Decodes a file of 8 bits a channel, baseline or progressive, with the accurate integer DCT and
-// smooth upsampling, as Pillow does, and turns it by its Exif orientation. Grey stays grey; CMYK
-// and YCCK, inverted as Adobe writes them, become red, green and blue in Pillow's integers. `name`
-// is the file's in messages. Beside the picture it takes memory for a progressive file's
-// coefficients, 2 bytes for each pixel and channel. UserError: no JPEG file, truncated or damaged
-// pixels, 12 bits, more than `most_pixels` by the header, or more than 500 scans.
+// smooth upsampling, as Pillow does, and applies its Exif orientation. Grey stays grey; CMYK and
+// YCCK, inverted as Adobe writes them, become red, green and blue in Pillow's integer arithmetic.
+// `name` is the file's name in messages. In addition to the picture, a progressive file's
+// coefficients take 2 bytes of memory for each pixel and channel. UserErrors: the file is not JPEG,
+// has truncated or damaged pixels, has 12 bits, has more than `most_pixels` by its header, or has
+// more than 500 scans.
 Raster DecodeJpeg(std::span<const uint8_t> bytes, const std::string& name, int64_t most_pixels);
 
-// Decodes the rows and columns that `choose` asks for once the header is read. Exact ones have the
-// bits of DecodeJpeg's. Of a baseline file nothing below them is read: damaged pixels there are no
-// error, a missing end is one. Rows above are read without being made pixels.
+// Decodes the rows and columns that `choose` asks for once the header is read. If the request is
+// exact, the bits are those of DecodeJpeg. In a baseline file nothing below these rows is decoded:
+// damaged pixels there are no error, but a missing end marker is. Rows above are parsed without
+// computing their pixels.
 RasterPart DecodeJpegPart(std::span<const uint8_t> bytes, const std::string& name,
                           int64_t most_pixels,
                           FunctionRef<RasterRequest(const RasterHeader&)> choose);
 
-// The bytes of a file. `pixels` [height,width,C], C of 1 or 3; `quality` 1 to 100. Colours are
-// stored at half of the resolution, as libjpeg does unless told otherwise.
+// Encodes a picture as a JPEG file. `pixels` is [height,width,C], C is 1 or 3, `quality` is 1 to
+// 100. Chroma is stored at half the resolution, libjpeg's default.
 std::vector<uint8_t> EncodeJpeg(int64_t height, int64_t width, std::span<const uint8_t> pixels,
                                 int quality);
 

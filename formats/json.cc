@@ -65,7 +65,7 @@ std::string Printable(std::string_view text) {
 }
 
 Json ParseJson(std::string_view text, const std::string& where) {
-  // A set of keys for each open object, and an empty one for each open array.
+  // Holds a set of keys for each open object, and an empty set for each open array.
   std::vector<std::unordered_set<std::string>> open;
   const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
     switch (event) {

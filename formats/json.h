@@ -1,6 +1,6 @@
-// Strict JSON for files written by other programs: config.json, expected.json, index files,
-// headers. Syntax errors, duplicate keys, missing keys, wrong types and values out of range are
-// one-line UserErrors that name the file and the key.
+// A strict JSON reader for files written by other programs: config.json, expected.json, index
+// files, headers. Syntax errors, duplicate keys, missing keys, wrong types and values out of range
+// are one-line UserErrors that name the file and the key.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@
 
 namespace plimsoll::formats {
 
-// Text in a form fit for a one-line message: control characters escaped, long text cut.
+// Makes text fit for a one-line message: control characters are escaped, long text is cut.
 std::string Printable(std::string_view text);
 
-// The value of a JSON document. Every message begins with `where`. Besides syntax errors, refuses
-// duplicate keys, nesting deeper than 64 levels, and numbers beyond a double.
+// Parses a JSON document. Every message begins with `where`. In addition to syntax errors, refuses
+// duplicate keys, nesting deeper than 64 levels, and numbers beyond the range of a double.
 nlohmann::json ParseJson(std::string_view text, const std::string& where);
 
-// The value of a JSON file.
+// Parses a JSON file.
 nlohmann::json ReadJson(const std::string& path);
 
 // A JSON object whose members are read by key. Nested objects know their path, so messages name
@@ -55,9 +55,9 @@ class JsonObject {
   JsonObject RequireObject(const std::string& key) const;
   std::vector<JsonObject> RequireObjects(const std::string& key) const;  // an array of objects
 
-  // "config.json: rope_scaling.factor".
+  // The place of a key in messages: "config.json: rope_scaling.factor".
   std::string PlaceOf(const std::string& key) const;
-  // Throws a UserError about `key`, in the form of the messages above.
+  // Throws a UserError that begins with PlaceOf(key).
   [[noreturn]] void Fail(const std::string& key, const std::string& reason) const;
 
   const nlohmann::json& json() const { return *value_; }
@@ -70,8 +70,8 @@ class JsonObject {
   const nlohmann::json& Array(const std::string& key) const;
   JsonObject Nested(const nlohmann::json& value, const std::string& key) const;
 
-  std::shared_ptr<const nlohmann::json> value_;  // shares ownership of the whole document
-  std::string where_;                            // the file
+  std::shared_ptr<const nlohmann::json> value_;  // shares ownership of the complete document
+  std::string where_;                            // the file's name
   std::string prefix_;                           // path of this object, "" or "a.b."
 };
 

@@ -30,7 +30,7 @@ std::string TextOf(const json& value) {
   return Printable(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-// A folder is read several times in a run.
+// Warns once for each text, since a run may read a folder several times.
 void WarnOnce(const std::string& text) {
   static std::mutex mutex;
   static std::set<std::string> said;

@@ -1,6 +1,6 @@
-// What Plimsoll knows of the keys of a JSON file that another program wrote into a model's folder.
-// For all such files, Plimsoll follows a key that changes numbers, or refuses the key by name. So
-// each known key has a KeyRule. How Plimsoll treats other keys depends on the file (UnknownKeys).
+// Rules for the keys of a JSON file that another program wrote into a model's folder. In all such
+// files, Plimsoll follows a key that changes numbers, or refuses the key by name. Therefore each
+// known key has a KeyRule. The treatment of unknown keys depends on the file (UnknownKeys).
 #pragma once
 
 #include <span>
@@ -13,19 +13,20 @@ namespace plimsoll::formats {
 
 struct KeyRule {
   enum class Kind {
-    kRead,      // what it says is done, or its reader refuses the value by name
-    kRefused,   // it changes numbers, and Plimsoll doesn't do what it says
-    kHarmless,  // it changes no number here
+    kRead,      // Plimsoll follows the key, or its reader refuses the value by name
+    kRefused,   // the key changes numbers, and Plimsoll does not support it
+    kHarmless,  // the key does not change any number in Plimsoll
   };
   Kind kind = Kind::kRead;
-  std::string_view key;           // or a pattern of keys (base/glob.h)
-  std::string_view why = {};      // kRefused: the way out; kHarmless: why it changes no number
-  std::string_view neutral = {};  // kRefused: JSON of a value that changes nothing either
+  std::string_view key;       // a key, or a pattern of keys (base/glob.h)
+  std::string_view why = {};  // kRefused: what to do; kHarmless: why the key changes no number
+  // kRefused: a JSON value that is accepted because it changes nothing.
+  std::string_view neutral = {};
 };
 
 constexpr KeyRule Read(std::string_view key) { return {KeyRule::Kind::kRead, key}; }
-// Values that change nothing are let through: null and `neutral` or, where none is given, empty
-// ones (false, 0, "", [], {}).
+// Makes a kRefused rule. Accepted are null and `neutral`; without `neutral`, empty values (false,
+// 0, "", [], {}).
 constexpr KeyRule Refused(std::string_view key, std::string_view way_out,
                           std::string_view neutral = {}) {
   return {KeyRule::Kind::kRefused, key, way_out, neutral};
@@ -34,14 +35,14 @@ constexpr KeyRule Harmless(std::string_view key, std::string_view why) {
   return {KeyRule::Kind::kHarmless, key, why};
 }
 
-// A key with a value that isn't empty, and without a rule.
+// What happens to a key that has no rule and whose value is not empty.
 enum class UnknownKeys {
-  kRefused,  // of files in which any key may change numbers
-  kNamed,    // of files in which users and programs note what they like: a warning names it, once
+  kRefused,  // for files in which any key may change numbers
+  kNamed,    // for files in which users and programs store notes: a warning names the key once
 };
 
-// Throws a UserError that names the file and the key where a rule refuses the value. The first rule
-// whose pattern fits is the key's.
+// Throws a UserError that names the file and the key if a rule refuses the value. If several
+// patterns match a key, the first rule applies.
 void CheckKeys(const JsonObject& file, std::span<const KeyRule> rules,
                UnknownKeys unknown = UnknownKeys::kRefused);
 

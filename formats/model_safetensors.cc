@@ -21,13 +21,13 @@ bool EndsWith(std::string_view text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.substr(text.size() - suffix.size()) == suffix;
 }
 
-// An index must not lead out of its folder.
+// An index may only name files in its own folder.
 bool IsPlainFileName(std::string_view name) {
   return name.size() > kSuffix.size() && EndsWith(name, kSuffix) &&
          name.find_first_of(std::string_view("/\\\0", 3)) == name.npos;
 }
 
-// The folder's file or index; empty: it has neither.
+// The path of the folder's model file or index; empty if the folder has neither.
 std::string FindIn(const std::string& folder) {
   for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
     const fs::path file = fs::path(folder) / name;

@@ -1,5 +1,5 @@
 // The weights of a Hugging Face checkpoint, in one safetensors file or in several that
-// model.safetensors.index.json lists. Checked and reported like a single file.
+// model.safetensors.index.json lists. Several files are checked and reported like a single file.
 #pragma once
 
 #include <cstddef>
@@ -24,17 +24,17 @@ class ModelSafetensors {
   // else model.safetensors.index.json.
   explicit ModelSafetensors(const std::string& path);
 
-  const std::string& path() const { return path_; }      // of the file or the index
+  const std::string& path() const { return path_; }      // path of the file or the index
   std::vector<std::string> Names() const;                // sorted
   const TensorEntry* Find(std::string_view name) const;  // null when absent
 
-  // As in SafetensorsReader; all throw a UserError when the tensor is absent.
+  // These members work as in SafetensorsReader. All throw a UserError when the tensor is absent.
   const TensorEntry& Require(std::string_view name) const;
   std::span<const std::byte> Raw(std::string_view name) const;
   void ReadFloat32(std::string_view name, float* out, int64_t count) const;
 
   const std::vector<SafetensorsReader>& files() const { return files_; }
-  // That has the tensor.
+  // The file that has the tensor.
   const SafetensorsReader& Shard(std::string_view name) const;
 
  private:

@@ -19,9 +19,9 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-constexpr int64_t kMostSide = 32767;  // of dim's int16
+constexpr int64_t kMostSide = 32767;  // limit of the int16 field `dim`
 
-// Calls visit.operator()<T>() with the C++ type.
+// Calls visit.operator()<T>() with the C++ type T of the values.
 template <typename Visit>
 void Dispatch(NiftiType type, Visit&& visit) {
   switch (type) {
@@ -48,7 +48,7 @@ void Dispatch(NiftiType type, Visit&& visit) {
   }
 }
 
-// Appends the values that lie in `bytes`, a whole number of them.
+// Appends the values in `bytes`, which contains no partial value.
 template <typename T>
 void AppendValues(const NiftiHeader& header, Bytes bytes, std::vector<float>& values) {
   const bool scaled = header.slope != 1 || header.offset != 0;
@@ -71,7 +71,8 @@ void AppendValues(const NiftiHeader& header, Bytes bytes, std::vector<float>& va
                   name, header.bytes(), missing));
 }
 
-// The header of a file that begins with `start`. `most`: its content has no more bytes.
+// Parses the header of a file that begins with `start`. `most`: an upper bound on the size of the
+// file's content in bytes.
 NiftiHeader HeaderWithin(Bytes start, const std::string& name, int64_t most_values, size_t most) {
   NiftiHeader header = ParseNiftiHeader(start, name, most_values);
   const size_t end = header.begin + header.bytes();
@@ -79,7 +80,7 @@ NiftiHeader HeaderWithin(Bytes start, const std::string& name, int64_t most_valu
   return header;
 }
 
-// The most bytes of content that a file may have.
+// An upper bound on the size of the file's content after decompression, in bytes.
 size_t MostContent(Bytes bytes, const std::string& name) {
   switch (CompressionOf(bytes)) {
     case Compression::kNone:
@@ -91,10 +92,10 @@ size_t MostContent(Bytes bytes, const std::string& name) {
   }
 }
 
-// Takes the content of a file in pieces, and checks each before it keeps it.
+// Receives the content of a file in pieces, and checks each piece before it stores it.
 class NiftiReader {
  public:
-  // `most`: no content of more bytes can come.
+  // `most`: an upper bound on the size of the content in bytes.
   NiftiReader(const std::string& name, int64_t most_values, size_t most)
       : name_(name), most_values_(most_values), most_(most) {}
 
@@ -115,7 +116,7 @@ class NiftiReader {
                       name_, header_->bytes()));
     }
     to_read_ -= piece.size();
-    // A value may lie in two pieces.
+    // A value may be split between two pieces.
     const size_t width = BytesOf(header_->type);
     if (!split_.empty()) {
       piece = Fill(split_, width, piece);
@@ -129,7 +130,8 @@ class NiftiReader {
   }
 
   NiftiVolume Finish() && {
-    if (!header_) ParseNiftiHeader(start_, name_, most_values_);  // says what is wrong
+    // Throws an error that says what is wrong.
+    if (!header_) ParseNiftiHeader(start_, name_, most_values_);
     if (to_pass_ + to_read_ > 0) FailTruncated(*header_, name_, to_pass_ + to_read_);
     return {header_->grid, std::move(values_)};
   }
@@ -148,7 +150,8 @@ class NiftiReader {
     to_read_ = header_->bytes();
   }
 
-  // Room grows with the values that arrive: a header may announce more than a compressed file has.
+  // Memory grows with the received values, since a header may announce more than a compressed file
+  // has.
   void AppendAll(Bytes bytes) {
     const size_t count = values_.size() + bytes.size() / BytesOf(header_->type);
     if (count > values_.capacity()) {
@@ -161,10 +164,10 @@ class NiftiReader {
   const std::string& name_;
   int64_t most_values_;
   size_t most_;
-  std::vector<uint8_t> start_;  // the header's bytes
+  std::vector<uint8_t> start_;  // bytes of the header
   std::optional<NiftiHeader> header_;
-  size_t to_pass_ = 0;  // bytes before the values
-  size_t to_read_ = 0;  // bytes of values
+  size_t to_pass_ = 0;  // bytes still to skip before the values
+  size_t to_read_ = 0;  // bytes of values still to read
   std::vector<uint8_t> split_;
   std::vector<float> values_;
 };

@@ -8,7 +8,7 @@ namespace {
 
 using Matrix = std::array<std::array<double, 3>, 3>;
 
-// The columns of the affine, each made one long. NaN if one has no length.
+// The columns of the affine, each scaled to length 1. NaN if a column has length 0.
 Matrix UnitAxes(const Affine& affine) {
   const std::array<double, 3> spacing = SpacingOf(affine);
   Matrix unit;
@@ -39,16 +39,16 @@ double ColumnProduct(const Matrix& m, size_t i, size_t j) {
   return m[0][i] * m[0][j] + m[1][i] * m[1][j] + m[2][i] * m[2][j];
 }
 
-// b, c and d of the unit quaternion with a ≥ 0 whose rotation is r. Shepperd 1978: divides by the
-// largest of the four, so that nothing cancels.
+// Returns b, c and d of the unit quaternion, with a ≥ 0, whose rotation is r. Shepperd 1978:
+// dividing by the largest of the four avoids cancellation.
 std::array<double, 3> QuaternionOf(const Matrix& r) {
-  // 4a², 4b², 4c², 4d².
+  // The values 4a², 4b², 4c², 4d².
   const std::array<double, 4> squares = {
       1 + r[0][0] + r[1][1] + r[2][2], 1 + r[0][0] - r[1][1] - r[2][2],
       1 - r[0][0] + r[1][1] - r[2][2], 1 - r[0][0] - r[1][1] + r[2][2]};
   const auto largest = static_cast<size_t>(std::ranges::max_element(squares) - squares.begin());
   const double twice = std::sqrt(squares[largest]);
-  // Sums and differences across the diagonal: 4ab, 4ac, 4ad; 4cd, 4bd, 4bc.
+  // Sums and differences of elements mirrored at the diagonal: 4ab, 4ac, 4ad; 4cd, 4bd, 4bc.
   const double ab = r[2][1] - r[1][2], ac = r[0][2] - r[2][0], ad = r[1][0] - r[0][1];
   const double cd = r[2][1] + r[1][2], bd = r[0][2] + r[2][0], bc = r[1][0] + r[0][1];
   const std::array<std::array<double, 4>, 4> products = {{{squares[0], ab, ac, ad},
@@ -73,7 +73,7 @@ std::array<double, 3> SpacingOf(const Affine& affine) {
 double UnitVolume(const Affine& affine) {
   const std::array<double, 3> spacing = SpacingOf(affine);
   if (std::ranges::find(spacing, 0.0) != spacing.end()) return 0;
-  double offsets = 0;  // 0, or NaN if one isn't finite
+  double offsets = 0;  // becomes NaN if an element is not finite
   for (const auto& row : affine) offsets += 0 * row[3];
   return Determinant(UnitAxes(affine)) + offsets;
 }
@@ -82,7 +82,7 @@ Affine AffineOf(const Qform& qform) {
   auto [b, c, d] = qform.bcd;
   const double square = b * b + c * c + d * d;
   double a = 0;
-  constexpr double kRounding = 1e-7;  // of the reference implementation, nifti1_io.c
+  constexpr double kRounding = 1e-7;  // tolerance of the reference implementation, nifti1_io.c
   if (1 - square > kRounding) {
     a = std::sqrt(1 - square);
   } else {
@@ -119,7 +119,7 @@ Affine AffineOf(const NiftiForms& forms) {
 }
 
 std::optional<Qform> QformOf(const Affine& affine) {
-  constexpr double kOrthogonal = 1e-5;  // affines come from files of float32
+  constexpr double kOrthogonal = 1e-5;  // tolerance for affines from float32 fields
   Matrix r = UnitAxes(affine);
   for (size_t i = 0; i < 3; ++i) {
     if (!(std::abs(ColumnProduct(r, i, (i + 1) % 3)) < kOrthogonal)) return std::nullopt;

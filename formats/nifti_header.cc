@@ -19,7 +19,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "headers are written as they lie");
 
-// Where fields begin, in bytes.
+// Byte offsets of the header's fields.
 enum Field : size_t {
   kSizeofHdr = 0,
   kDim = 40,
@@ -40,13 +40,14 @@ enum Field : size_t {
 
 constexpr int32_t kNifti2HeaderBytes = 540;
 constexpr std::string_view kMagicOfFile("n+1\0", 4), kMagicOfPair("ni1\0", 4);
-constexpr uint8_t kMillimetres = 2, kMostLengthUnit = 3;  // of xyzt_units: micrometres
-constexpr double kMostBegin = 1 << 30;                    // bytes before the values
+// Values of xyzt_units; the largest unit of length is micrometres.
+constexpr uint8_t kMillimetres = 2, kMostLengthUnit = 3;
+constexpr double kMostBegin = 1 << 30;  // limit on the bytes before the values
 
 struct StoredType {
   int16_t number;
   std::string_view name;
-  int16_t bits;  // 0: is not read
+  int16_t bits;  // 0: the type is not supported
 };
 constexpr StoredType kStoredTypes[] = {
     {2, "uint8", 8},         {4, "int16", 16},         {8, "int32", 32},
@@ -61,7 +62,7 @@ const StoredType* FindStoredType(int16_t number) {
   return found == std::end(kStoredTypes) ? nullptr : found;
 }
 
-// A field's number, whatever its byte order.
+// Loads a field's number, in either byte order.
 template <typename T>
 T Load(std::span<const uint8_t> bytes, size_t at, bool swapped) {
   std::array<uint8_t, sizeof(T)> field;
@@ -81,7 +82,7 @@ void StoreAll(std::vector<uint8_t>& bytes, size_t at, const std::array<float, kC
   std::memcpy(bytes.data() + at, numbers.data(), sizeof(numbers));
 }
 
-// The affine as sform, and as qform where a rotation can say it.
+// Stores the affine as sform, and also as qform if a rotation can express it.
 NiftiForms FormsOf(const Affine& affine, int16_t code) {
   NiftiForms forms = {.sform_code = code, .units = kMillimetres};
   const std::optional<Qform> qform = QformOf(affine);
@@ -102,7 +103,7 @@ NiftiForms FormsToWrite(const NiftiGrid& grid) {
   if (!grid.forms) return FormsOf(grid.affine, 1);
   if (AffineOf(*grid.forms) == grid.affine) return *grid.forms;
   const int16_t code = grid.forms->uses_sform() ? grid.forms->sform_code : grid.forms->qform_code;
-  return FormsOf(grid.affine, std::max<int16_t>(code, 1));  // a form of code 0 is not read
+  return FormsOf(grid.affine, std::max<int16_t>(code, 1));  // a form with code 0 would be ignored
 }
 
 class HeaderReader {
@@ -187,7 +188,7 @@ class HeaderReader {
       Fail(fmt::format("its header is damaged: it announces {} voxels; copy the file again",
                        shape()));
     }
-    // Axes of length 1 behind the third say nothing.
+    // After the third axis, axes of length 1 have no meaning.
     int64_t channels = 1;
     for (size_t i = 3; i < dim.size(); ++i) {
       if (dim[i] == 1) continue;
@@ -246,7 +247,7 @@ class HeaderReader {
 
   void ReadBegin() {
     const double begin = Real(kVoxOffset);
-    // A comparison with NaN is false.
+    // Written so that NaN fails, since a comparison with NaN is false.
     if (!(begin >= kNiftiValuesBegin && begin <= kMostBegin) || begin != std::floor(begin)) {
       Fail(
           fmt::format("its header is damaged: its values begin at byte {} (vox_offset), and the "
@@ -290,7 +291,7 @@ class HeaderReader {
     }
     double square = 0;
     for (const float part : forms.quatern) square += static_cast<double>(part) * part;
-    constexpr double kMost = 1 + 1e-3;  // float32 rounds
+    constexpr double kMost = 1 + 1e-3;  // tolerance for float32 rounding
     if (forms.uses_qform() && !(square <= kMost)) {
       Fail(fmt::format(
           "its header is damaged: the quaternion ({:.6g}) of its qform is no rotation; copy "

@@ -1,4 +1,4 @@
-// The header of a NIfTI-1 file, checked before it is believed.
+// Parses and checks the header of a NIfTI-1 file.
 #pragma once
 
 #include <cstddef>
@@ -12,9 +12,10 @@
 namespace plimsoll::formats {
 
 inline constexpr size_t kNiftiHeaderBytes = 348;
-inline constexpr size_t kNiftiValuesBegin = 352;  // in files without extensions
+// Offset of the values in files without extensions.
+inline constexpr size_t kNiftiValuesBegin = 352;
 
-// By NIfTI's numbers.
+// Types, numbered as in NIfTI.
 enum class NiftiType : int16_t {
   kUint8 = 2,
   kInt16 = 4,
@@ -33,21 +34,22 @@ size_t BytesOf(NiftiType type);
 struct NiftiHeader {
   NiftiGrid grid;
   NiftiType type = NiftiType::kUint8;
-  bool swapped = false;              // values are in the other byte order than this machine's
-  double slope = 1, offset = 0;      // value = slope · stored + offset
-  size_t begin = kNiftiValuesBegin;  // of the values in the file
+  bool swapped = false;              // the values' byte order differs from this machine's
+  double slope = 1, offset = 0;      // real value = slope · stored + offset
+  size_t begin = kNiftiValuesBegin;  // offset of the values in the file
 
-  // Of all values in the file. No overflow: grid.values() has passed the limit.
+  // The size of all values in the file. It cannot overflow, since grid.values() is within the
+  // limit.
   size_t bytes() const { return static_cast<size_t>(grid.values()) * BytesOf(type); }
 };
 
-// `bytes`: the beginning of the file `name`; fewer than kNiftiHeaderBytes mean that it has no more.
-// UserErrors as of ParseNifti.
+// `bytes`: the beginning of the file `name`; if they are fewer than kNiftiHeaderBytes, the file is
+// shorter than a header. Throws the UserErrors of ParseNifti.
 NiftiHeader ParseNiftiHeader(std::span<const uint8_t> bytes, const std::string& name,
                              int64_t most_values);
 
-// The kNiftiValuesBegin bytes before the values of a little-endian file. No side of `grid` is
-// longer than 32767.
+// Returns the kNiftiValuesBegin bytes before the values of a little-endian file. No side of `grid`
+// may be longer than 32767.
 std::vector<uint8_t> NiftiHeaderBytes(const NiftiGrid& grid, NiftiType type);
 
 }  // namespace plimsoll::formats

@@ -22,10 +22,10 @@ static_assert(std::endian::native == std::endian::little, "elements are written 
 }  // namespace
 
 std::string NpyHeader(std::span<const int64_t> shape) {
-  // A tuple of one element ends with a comma.
+  // In Python, a tuple of one element ends with a comma.
   std::string text = fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{}), }}",
                                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
-  // The text ends with a line end, where the elements begin.
+  // The header ends with a line feed, right before the elements.
   const size_t before = kBegin.size() + 2, least = before + text.size() + 1;
   text.append((least + kAlignment - 1) / kAlignment * kAlignment - least, ' ');
   text += '\n';

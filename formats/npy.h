@@ -1,4 +1,4 @@
-// Arrays as files of NumPy's format .npy, version 1.0:
+// Arrays in NumPy's file format .npy, version 1.0:
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace plimsoll::formats {
 
-// What stands before the elements: float32, little-endian, row by row. A multiple of 64 bytes.
+// The header before the elements, which are float32, little-endian and row-major. Its size is a
+// multiple of 64 bytes.
 std::string NpyHeader(std::span<const int64_t> shape);
 
 }  // namespace plimsoll::formats

@@ -17,13 +17,13 @@ namespace plimsoll::formats {
 namespace {
 
 constexpr std::array<uint8_t, 8> kSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-constexpr uint8_t kBits = 8, kGrey = 0, kRgb = 2;  // of a sample; types of colours
+constexpr uint8_t kBits = 8, kGrey = 0, kRgb = 2;  // bits of a sample; PNG's colour types
 
 void AppendNumber(std::vector<uint8_t>& file, size_t number) {
   for (const int shift : {24, 16, 8, 0}) file.push_back(static_cast<uint8_t>(number >> shift));
 }
 
-// Length, type, content and the checksum of the last two.
+// A chunk is its length, type, content and the checksum of type and content.
 void AppendChunk(std::vector<uint8_t>& file, std::string_view type,
                  std::span<const uint8_t> content) {
   AppendNumber(file, content.size());
@@ -33,10 +33,10 @@ void AppendChunk(std::vector<uint8_t>& file, std::string_view type,
   AppendNumber(file, crc32(0, file.data() + checked, static_cast<uInt>(file.size() - checked)));
 }
 
-constexpr int64_t kMostInflated = 1032;          // bytes that deflate makes of one at most
-constexpr size_t kChunkHead = 8, kChecksum = 4;  // bytes
+constexpr int64_t kMostInflated = 1032;          // deflate's largest expansion of a byte
+constexpr size_t kChunkHead = 8, kChecksum = 4;  // sizes in bytes
 
-// What is left of the file, and why libpng gave up.
+// The unread rest of the file, and libpng's error message.
 struct Reading {
   std::span<const uint8_t> rest;
   std::array<char, 160> message;
@@ -55,7 +55,8 @@ void ReadBytes(png_structp png, png_bytep to, size_t count) {
   png_longjmp(png, 1);
 }
 
-// Of the chunk eXIf, wherever it is. Chunks are their length, type, content and checksum.
+// The orientation in the chunk eXIf, wherever in the file it is. A chunk is its length, type,
+// content and checksum.
 int OrientationOf(std::span<const uint8_t> file) {
   std::span<const uint8_t> rest = file.subspan(std::min(kSignature.size(), file.size()));
   while (rest.size() >= kChunkHead) {
@@ -87,7 +88,8 @@ class PngReader {
     Require([&] {
       png_set_read_fn(png_, &reading_, &ReadBytes);
       png_set_user_limits(png_, kMostRasterSide, kMostRasterSide);
-      // Texts, profiles and the like are passed over: libpng takes memory for what they announce.
+      // Chunks with texts, profiles and the like are skipped, since libpng would allocate the
+      // memory that they announce.
       png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
       png_read_info(png_, info_);
     });
@@ -116,8 +118,8 @@ class PngReader {
   }
 
  private:
-  // UserError if libpng gives up. Neither `work` nor what it calls may have an object with a
-  // destructor: the jump passes it over.
+  // Runs `work`; throws a UserError if libpng gives up. Neither `work` nor what it calls may have
+  // an object with a destructor, because longjmp skips destructors.
   template <typename Work>
   void Require(const Work& work) {
     if (!Finishes(work)) {
@@ -132,7 +134,7 @@ class PngReader {
     return true;
   }
 
-  // A file of few bytes that announces many takes no memory.
+  // Refuses a short file that announces many pixels, before memory is allocated.
   void RequireHeld(const Raster& raster) const {
     const int64_t row_bits =
         raster.width * png_get_channels(png_, info_) * png_get_bit_depth(png_, info_);
@@ -168,7 +170,7 @@ std::vector<uint8_t> EncodePng(int64_t width, int64_t height, std::span<const ui
   if (width < 1 || height < 1 || pixels.size() != row_bytes * static_cast<size_t>(height)) {
     throw InternalError("a picture of another size than its pixels");
   }
-  // Each row begins with the number of its filter; 0: none.
+  // Each row begins with the number of its filter; 0 means no filter.
   std::vector<uint8_t> rows;
   for (size_t begin = 0; begin < pixels.size(); begin += row_bytes) {
     rows.push_back(0);
@@ -185,7 +187,7 @@ std::vector<uint8_t> EncodePng(int64_t width, int64_t height, std::span<const ui
   std::vector<uint8_t> header;
   AppendNumber(header, static_cast<size_t>(width));
   AppendNumber(header, static_cast<size_t>(height));
-  // The last three: deflate, filters by row, not interlaced.
+  // The last three bytes: deflate, filters for each row, not interlaced.
   header.insert(header.end(), {kBits, grey ? kGrey : kRgb, 0, 0, 0});
   std::vector<uint8_t> file(kSignature.begin(), kSignature.end());
   AppendChunk(file, "IHDR", header);

@@ -11,8 +11,8 @@
 namespace plimsoll::formats {
 namespace {
 
-// What is seen at (y, x) is stored at (x, y) if it is transposed, and from the far end where it is
-// mirrored.
+// How to read the stored picture so that it is upright: transposed first, then mirrored vertically
+// and horizontally.
 struct Turn {
   bool transposed = false, from_bottom = false, from_right = false;
 };

@@ -58,7 +58,7 @@ const TypeRow& Row(TensorType type) { return kTypes[static_cast<size_t>(type)]; 
   FailFile(file, fmt::format("tensor \"{}\": {}", Printable(tensor), reason));
 }
 
-// An integer of a shape or an offset pair; nullopt for anything else.
+// Reads an integer of a shape or an offset pair; nullopt for any other value.
 std::optional<int64_t> AsSize(const Json& value) {
   if (!value.is_number_unsigned()) return std::nullopt;
   const uint64_t number = value.get<uint64_t>();
@@ -66,8 +66,8 @@ std::optional<int64_t> AsSize(const Json& value) {
   return static_cast<int64_t>(number);
 }
 
-// Parses one header entry and checks it alone: types, sizes, and that its range lies within the
-// data.
+// Parses a header entry and checks it by itself: its types, its sizes, and that its range is within
+// the data.
 TensorEntry ParseEntry(const std::string& file, const std::string& name, const Json& entry,
                        int64_t data_bytes) {
   const auto fail = [&](const std::string& reason) { FailTensor(file, name, reason); };
@@ -120,7 +120,7 @@ TensorEntry ParseEntry(const std::string& file, const std::string& name, const J
   return tensor;
 }
 
-// Checks that the ranges cover the data exactly: no byte twice, none left out.
+// Checks that the tensors' ranges cover the data exactly: no gap, no overlap.
 void CheckCoverage(const std::string& file, const std::vector<TensorEntry>& tensors,
                    int64_t data_bytes) {
   std::vector<const TensorEntry*> by_offset;
@@ -147,7 +147,7 @@ void CheckCoverage(const std::string& file, const std::vector<TensorEntry>& tens
 template <typename Element, typename Convert>
 void ConvertElements(std::span<const std::byte> bytes, float* out, Convert convert) {
   for (size_t i = 0; i < bytes.size() / sizeof(Element); ++i) {
-    Element element;  // memcpy: the data need not be aligned
+    Element element;  // memcpy, since the data may be unaligned
     std::memcpy(&element, bytes.data() + i * sizeof(Element), sizeof(Element));
     out[i] = convert(element);
   }
@@ -177,7 +177,7 @@ std::string ShapeText(std::span<const int64_t> shape) {
 
 std::optional<int64_t> CountElements(std::span<const int64_t> shape) {
   int64_t elements = 1;
-  bool empty = false;  // some size is 0, so there are no elements
+  bool empty = false;  // a dimension is 0, so there are no elements
   for (const int64_t size : shape) {
     if (size < 0) return std::nullopt;
     empty = empty || size == 0;
@@ -323,7 +323,7 @@ void SafetensorsReader::ReadFloat32(std::string_view name, float* out, int64_t c
     default:
       break;
   }
-  // The caller has a copy now, so the pages needn't stay in memory.
+  // The caller now has a copy, so the file's pages need not stay in memory.
   if (mapped_) mapped_->Release();
 }
 

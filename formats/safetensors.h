@@ -1,8 +1,8 @@
 // Safetensors files: eight bytes with the header's length (little-endian), a JSON header that gives
 // each tensor's dtype, shape and byte range, then the data, little-endian and row-major.
 //
-// Nothing in a file is trusted before it is checked. Every mistake is a one-line UserError that
-// names the file and, if there is one, the tensor.
+// Everything in a file is checked before it is used. Every mistake is a one-line UserError that
+// names the file and, if it concerns a tensor, the tensor.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@
 
 namespace plimsoll::formats {
 
-// The supported element types. Names in files: "BOOL", "U8", "F32", …
+// The supported element types, called "BOOL", "U8", "F32", … in files.
 enum class TensorType {
   kBool,
   kU8,
@@ -38,11 +38,11 @@ enum class TensorType {
   kU64,
 };
 
-int64_t TypeBytes(TensorType type);  // of one element
+int64_t TypeBytes(TensorType type);  // size of one element
 std::string_view TypeName(TensorType type);
 std::optional<TensorType> ParseTypeName(std::string_view name);
 
-// A header's entry for one tensor. `elements` and `bytes` follow from type and shape; a scalar has
+// The header's entry for a tensor. `elements` and `bytes` follow from type and shape; a scalar has
 // an empty shape.
 struct TensorEntry {
   std::string name;
@@ -53,20 +53,20 @@ struct TensorEntry {
   int64_t begin = 0;  // offset from the first byte after the header
 };
 
-// "[2, 3]"
+// Formats a shape: "[2, 3]".
 std::string ShapeText(std::span<const int64_t> shape);
 
-// Number of elements; nullopt if a dimension is negative or the product exceeds 2^63 - 1.
+// The number of elements; nullopt if a dimension is negative or the product exceeds 2^63 - 1.
 std::optional<int64_t> CountElements(std::span<const int64_t> shape);
 
-// One file. What Raw() gives is read from disk page by page, when it is touched; Read() reads large
-// pieces at once.
+// A safetensors file. Raw() maps the data, which the system loads page by page on first access;
+// Read() reads large pieces at once.
 class SafetensorsReader {
  public:
-  // Maps the file and checks its whole header.
+  // Maps the file and checks the complete header.
   explicit SafetensorsReader(const std::string& path);
   explicit SafetensorsReader(RandomAccessFile file);
-  // The same for bytes in memory, which must outlive the reader; `name` replaces the file's name.
+  // Reads a file in memory; the bytes must outlive the reader. `name` replaces the file's name.
   SafetensorsReader(std::span<const std::byte> bytes, std::string name);
 
   const std::string& file() const { return name_; }
@@ -79,14 +79,15 @@ class SafetensorsReader {
   // The tensor's bytes. They need not be aligned to the element's size.
   std::span<const std::byte> Raw(std::string_view name) const;
 
-  // Fills `to` with the tensor's bytes from number `at` on. On any thread.
+  // Fills `to` with the tensor's bytes that begin at offset `at`. Any thread may call it.
   void Read(const TensorEntry& tensor, int64_t at, std::span<std::byte> to) const;
-  // Lets the system begin to fetch bytes that will be read soon.
+  // Asks the system to start loading bytes that will be read soon.
   void WillRead(const TensorEntry& tensor, int64_t at, int64_t bytes) const;
-  // UserError if the file was written since it was opened: what was read may be of two versions.
+  // Throws a UserError if the file was written since it was opened, since its data may mix two
+  // versions.
   void RequireUnchanged() const;
 
-  // UserError unless ReadFloat32 can convert the tensor's type.
+  // Throws a UserError unless ReadFloat32 can convert the tensor's type.
   void RequireFloats(const TensorEntry& tensor) const;
   // Writes the tensor's elements, converted from F64, F16 or BF16 where needed, to out[0, count).
   // Throws UserError when the tensor has another type or does not have `count` elements.
@@ -96,10 +97,10 @@ class SafetensorsReader {
   void Parse(std::span<const std::byte> bytes);
 
   std::string name_;
-  std::optional<RandomAccessFile> file_;  // empty when reading from memory
-  std::optional<MappedFile> mapped_;      // the same file
-  std::span<const std::byte> data_;       // the bytes after the header
-  int64_t data_begin_ = 0;                // their offset in the file
+  std::optional<RandomAccessFile> file_;  // the open file; empty when reading from memory
+  std::optional<MappedFile> mapped_;      // the mapping of the same file
+  std::span<const std::byte> data_;       // the data after the header
+  int64_t data_begin_ = 0;                // the data's offset in the file
   std::vector<TensorEntry> tensors_;
   std::map<std::string, std::string> metadata_;
 };

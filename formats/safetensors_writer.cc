@@ -39,7 +39,7 @@ std::vector<const TensorSpec*> WritingOrder(const std::vector<TensorSpec>& tenso
   return order;
 }
 
-// Converts in pieces small enough for the stack.
+// Converts in pieces that fit on the stack.
 template <typename Element, typename Convert>
 void WriteConverted(TensorSink& sink, std::span<const float> values, Convert convert) {
   std::array<Element, 1024> piece;

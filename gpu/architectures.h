@@ -1,4 +1,4 @@
-// The GPUs for which a build has code. A build names its architectures like nvcc: "75,80,90a".
+// The GPU architectures for which a build has code, in nvcc's notation: "75,80,90a".
 #pragma once
 
 #include <string>
@@ -6,10 +6,11 @@
 
 namespace plimsoll::gpu {
 
-// Machine code for X.Y runs on X.Z with Z ≥ Y; with a letter ("90a") only on X.Y.
+// Whether GPUs of a compute capability can run the code of a build. Machine code for X.Y runs on
+// X.Z with Z ≥ Y; code with a letter ("90a") runs only on X.Y.
 bool HasCodeFor(std::string_view architectures, int major, int minor);
 
-// The name of such a GPU in that list: "90".
+// The name of this compute capability in such a list: "90".
 std::string ArchitectureOf(int major, int minor);
 
 }  // namespace plimsoll::gpu

@@ -7,7 +7,7 @@
 namespace plimsoll::gpu {
 namespace {
 
-// What the user can do about it; nullptr when the machine isn't at fault.
+// What the user can do about the error; nullptr if the machine isn't at fault.
 const char* WayOut(cudaError_t status) {
   switch (status) {
     case cudaErrorNoDevice:

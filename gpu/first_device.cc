@@ -11,7 +11,7 @@
 namespace plimsoll::gpu {
 namespace {
 
-// CUDA returns the same error for a driver that is too old and for none.
+// Throws for a missing driver or a driver that is too old. CUDA returns the same error for both.
 [[noreturn]] void ThrowAboutDriver() {
   const Nvml* nvml = Nvml::Get();
   if (nvml == nullptr) {

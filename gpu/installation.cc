@@ -9,12 +9,13 @@
 namespace plimsoll::gpu {
 namespace {
 
-// cuBLAS, cuDNN and NCCL encode their versions alike: 91900 is 9.19.0.
+// The text of a version number. cuBLAS, cuDNN and NCCL encode versions alike: 91900 is 9.19.0.
 std::string VersionText(size_t version) {
   return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
 }
 
-// Looks for NCCL at run time, as a program with several GPUs would; nothing is linked with it.
+// The version of NCCL found at run time, which a program with several GPUs would use. This program
+// is not linked with NCCL here.
 std::string FindNccl() {
   void* library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
   if (library == nullptr) return "";

@@ -1,4 +1,4 @@
-// The handles of NVIDIA's libraries that kernels call, and what kernels need to know about the GPU.
+// The handles of NVIDIA's libraries for kernels, and the properties of the GPU that kernels need.
 #pragma once
 
 #include <cublasLt.h>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::gpu {
 
-// For the current device. Handles are made at their first use, so that the GPU memory of each can
-// be measured separately.
+// The handles for the current device. A handle is made at its first use, so that the GPU memory of
+// each library can be measured separately.
 class Libraries {
  public:
   Libraries();
@@ -19,7 +19,7 @@ class Libraries {
   Libraries& operator=(const Libraries&) = delete;
 
   cublasLtHandle_t cublas_lt();
-  cudnnHandle_t cudnn(cudaStream_t stream);  // set to that stream
+  cudnnHandle_t cudnn(cudaStream_t stream);  // the handle, set to this stream
 
   // GPU memory that the handles made so far took.
   int64_t handle_bytes() const { return handle_bytes_; }

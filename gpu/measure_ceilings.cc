@@ -43,7 +43,7 @@ class Timer {
 
   cudaStream_t stream() const { return stream_; }
 
-  // The median time, after two runs that don't count.
+  // The median time of several runs, after two warm-up runs.
   template <typename Enqueue>
   double Seconds(const Enqueue& enqueue) {
     std::array<float, kRuns> milliseconds;
@@ -87,7 +87,7 @@ std::vector<float> RandomFloats() {
   return values;
 }
 
-// The same as bf16, truncated: two bytes of the four.
+// The values as bf16, truncated: the upper two bytes of each float.
 std::vector<uint16_t> HighHalves(const std::vector<float>& values) {
   std::vector<uint16_t> halves(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
@@ -99,7 +99,7 @@ std::vector<uint16_t> HighHalves(const std::vector<float>& values) {
   return halves;
 }
 
-// FLOP/s of C = Aᵀ·B, all n × n; the three matrices fit in the scratch memory.
+// Measures the FLOP/s of C = Aᵀ·B, all n × n. The three matrices fit in the scratch memory.
 double ProductRate(Libraries& libraries, Timer& timer, const Memory& scratch,
                    const Memory& workspace, int64_t n, cudaDataType_t type,
                    cublasComputeType_t compute) {
@@ -121,7 +121,7 @@ double ProductRate(Libraries& libraries, Timer& timer, const Memory& scratch,
   Check(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                              &limit, sizeof(limit)),
         "cublasLtMatmulPreferenceSetAttribute");
-  // Takes the fastest of the library's suggestions.
+  // Keeps the fastest of the library's suggestions.
   std::array<cublasLtMatmulHeuristicResult_t, 4> suggestions;
   int count = 0;
   Check(cublasLtMatmulAlgoGetHeuristic(libraries.cublas_lt(), product, matrix, matrix, matrix,

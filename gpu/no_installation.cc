@@ -1,4 +1,4 @@
-// gpu/installation.h in builds without CUDA.
+// Implements gpu/installation.h in builds without CUDA.
 #include "gpu/installation.h"
 
 namespace plimsoll::gpu {

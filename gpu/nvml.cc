@@ -65,7 +65,7 @@ bool Find(void* library, const char* name, Function& function) {
 }
 
 std::string LowerBusId(const std::string& id) {
-  // CUDA writes "0000:1B:00.0", NVML "00000000:1B:00.0".
+  // Converts CUDA's form "0000:1B:00.0" to NVML's form "00000000:1B:00.0".
   const size_t colon = id.find(':');
   std::string tail = colon == id.npos ? id : id.substr(colon);
   std::string domain = colon == id.npos ? "" : id.substr(0, colon);
@@ -83,7 +83,8 @@ std::string& Problem() {
 
 }  // namespace
 
-// Opens the library once. It is never closed: other threads may be inside it when the process ends.
+// Opens the library once. It is never closed: other threads may be calling it when the process
+// ends.
 struct NvmlLoader {
   static const Nvml* Load() {
     void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -197,7 +198,7 @@ std::vector<NvmlProcess> NvmlDevice::processes() const {
   std::vector<ProcessInfo> infos(16);
   unsigned count = static_cast<unsigned>(infos.size());
   int status = F().processes(handle_, &count, infos.data());
-  while (status == kInsufficientSize) {  // other processes may start meanwhile
+  while (status == kInsufficientSize) {  // repeats: other processes may start meanwhile
     infos.resize(count + 16);
     count = static_cast<unsigned>(infos.size());
     status = F().processes(handle_, &count, infos.data());

@@ -10,7 +10,7 @@ namespace plimsoll::gpu {
 namespace {
 
 struct Known {
-  std::string_view model, variant;  // words of the name; the first entry that fits counts
+  std::string_view model, variant;  // words of the GPU's name; the first matching entry counts
   PeakRates rates;
 };
 constexpr Known kKnown[] = {
@@ -37,7 +37,7 @@ constexpr Known kKnown[] = {
      "PRO",
      {"NVIDIA RTX PRO 6000 Blackwell", 503.8e12, 1007.6e12, 251.9e12, 126e12, 1.792e12, 64e9,
       64e9}},
-    // The rate to the host is half of the rate of the superchip's CPU link, which two GPUs share.
+    // The rate to the host is half the rate of the superchip's CPU link, which two GPUs share.
     {"GB200", "", {"NVIDIA GB200", 2500e12, 5000e12, 1250e12, 80e12, 8e12, 225e9, 900e9}},
     {"3060", "", {"NVIDIA GeForce RTX 3060", 25.5e12, 0, 12.7e12, 12.7e12, 0.36e12, 32e9, 32e9}},
     {"3080", "", {"NVIDIA GeForce RTX 3080", 59.5e12, 0, 29.8e12, 29.8e12, 0.76e12, 32e9, 32e9}},
@@ -62,10 +62,10 @@ constexpr Known kKnown[] = {
      {"NVIDIA GeForce RTX 5090", 209.5e12, 419e12, 104.8e12, 104.8e12, 1.792e12, 64e9, 64e9}},
 };
 
-// Words that make a name that of another card: an RTX 4070 Ti is no RTX 4070.
+// Words that make a name the name of another card: an RTX 4070 Ti is not an RTX 4070.
 constexpr std::string_view kOtherCards[] = {"Ti", "SUPER", "Laptop", "Max"};
 
-// Splits where there are neither letters nor digits; "40 GB" is one word.
+// Splits a name at characters that are neither letters nor digits; "40 GB" becomes one word.
 std::vector<std::string> Words(std::string_view name) {
   std::vector<std::string> words = {""};
   for (char c : name) {

@@ -1,12 +1,12 @@
 // Names on the timelines of Nsight Systems and Nsight Compute (NVTX): programs, phases and nodes
-// instead of kernels' mangled names. Costs some nanoseconds while no such tool is attached.
+// instead of kernels' mangled names. A range costs some nanoseconds while no such tool is attached.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>
 
 namespace plimsoll::gpu {
 
-// A range from construction to destruction, on the calling thread. Ranges nest.
+// A range on the calling thread, from construction to destruction. Ranges nest.
 class Range {
  public:
   explicit Range(const char* name) { nvtxRangePushA(name); }

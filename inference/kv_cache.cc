@@ -21,7 +21,7 @@ using graph::Role;
 using graph::TensorId;
 using graph::TensorType;
 
-// -1 means that no input is required.
+// An index of -1 means that no input is required.
 bool HasInput(const Node& node, int index) {
   const auto i = static_cast<size_t>(index);
   return index < 0 || (i < node.inputs.size() && node.inputs[i] != kNoTensor);
@@ -32,14 +32,15 @@ void SetInput(Node& node, size_t index, TensorId value) {
   node.inputs[index] = value;
 }
 
-// Two attentions of one scope get separate caches.
+// Adds a carried tensor, which keeps its values between runs. Two attentions of one scope get
+// separate caches.
 TensorId Carried(Builder& builder, const std::string& scope, const char* name,
                  const TensorType& type) {
   const std::string stem = scope.empty() ? name : scope + "." + name;
   return builder.Persistent(builder.program().FreshName(stem), Role::kState, type);
 }
 
-// Makes the node read keys and values from caches; returns the bytes of its caches.
+// Makes the node read keys and values from caches, and returns the size of these caches in bytes.
 int64_t ReadFromCaches(Builder& builder, Node& node, TensorId position, int64_t capacity) {
   if (!node.attributes.GetBool("causal") || node.attributes.GetReal("dropout") > 0) {
     throw InternalError("kv_cache: " + node.op->name + " in '" + node.scope +

@@ -14,8 +14,8 @@ namespace {
 struct Rates {
   int channels;
   double all_reduce, reduce_scatter;
-  double gather_beside_work;  // moved by copy engines
-  double gather;              // moved by multiprocessors
+  double gather_overlapped;  // moved by copy engines
+  double gather;             // moved by multiprocessors
 };
 constexpr Rates kRates[] = {
     {4, 166e9, 100e9, 371e9, 192e9},
@@ -36,7 +36,7 @@ constexpr double kBesideSum = 0.5, kBesideGather = 0.9;
 // all-reduce, twice that.
 double Seconds(const AxisTraffic& traffic, const Rates& rates) {
   const auto ranks = static_cast<double>(traffic.axis.ranks);
-  const double gather = traffic.axis.gathers_beside_work ? rates.gather_beside_work : rates.gather;
+  const double gather = traffic.axis.gathers_overlap ? rates.gather_overlapped : rates.gather;
   return (ranks - 1) / ranks *
          (2 * traffic.all_reduce / rates.all_reduce +
           traffic.reduce_scatter / rates.reduce_scatter + traffic.all_gather / gather);
@@ -68,7 +68,7 @@ AxisTraffic TrafficOf(const graph::OpCall& call, const Mesh& mesh) {
 
 double CollectiveSeconds(const AxisTraffic& call) {
   const double alone = Seconds(call, kRates[kUsual]) + kSecondsPerCall;
-  if (!call.axis.gathers_beside_work) return alone;
+  if (!call.axis.gathers_overlap) return alone;
   return alone * (call.all_gather > 0 ? kBesideGather : kBesideSum);
 }
 

@@ -1,10 +1,10 @@
 // BERT. Devlin et al. 2019, "BERT: Pre-training of Deep Bidirectional Transformers for Language
-// Understanding", as transformers builds it: BertForMaskedLM, BertForPreTraining (with the
+// Understanding", in the variants of transformers: BertForMaskedLM, BertForPreTraining (with the
 // next-sentence head) and BertForSequenceClassification.
 //
-// Inputs: tokens and token_types, i32[B,T]; lengths, i32[B], of padded texts; of the tasks targets,
-// i32[B,T], and next_sentence, i32[B] (negative: no loss); of classification those of
-// models/classifier.h.
+// Inputs: tokens and token_types, i32[B,T]; lengths, i32[B], if texts are padded. Pretraining also
+// reads targets, i32[B,T], and next_sentence, i32[B] (negative: no loss). Classification also reads
+// the inputs of models/classifier.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -76,9 +76,10 @@ class Bert final : public Model {
     sizes.emplace_back("vocab", settings().Int("vocab"));
     return sizes;
   }
-  bool shares_tokens() const override { return false; }  // types are looked up for whole texts
+  // Every rank embeds the token types of the complete texts.
+  bool shares_tokens() const override { return false; }
   CheckpointTable checkpoint_table() const override;
-  // Weights for another task lack the heads of this one.
+  // Weights for another task lack this task's head.
   Misfit OnMisfit(const ParameterInfo& parameter) const override {
     if (Model::OnMisfit(parameter) == Misfit::kFitted) {
       return parameter.name == kHeadBias ? Misfit::kFittedOrFresh : Misfit::kFitted;
@@ -139,7 +140,7 @@ class Bert final : public Model {
     return Dropout(g, "dropout", LayerNorm(g, "norm", x, sizes_.norm_eps), g.dropout().embedding);
   }
 
-  // `scope`: of the loss.
+  // `scope`: the scope of the loss.
   Outputs MaskedLm(Layers& g, Value x, Value table, Head head, const char* scope = "") const {
     Value bias;
     {
@@ -153,7 +154,7 @@ class Bert final : public Model {
     return LanguageModelHead(g, x, table, head, bias);
   }
 
-  // tanh of a linear layer of the first token.
+  // Applies a linear layer and tanh to the first token.
   Value Pool(Layers& g, Value x) const {
     const Scope scope(g.builder(), "pooler");
     x = ops::SliceTokens(g.builder(), x, 0, 1, "first");
@@ -162,7 +163,8 @@ class Bert final : public Model {
     return ops::Tanh(g.builder(), x);
   }
 
-  // Adds the mean loss of telling whether the second text follows the first (label 0) or not (1).
+  // Adds the mean loss of predicting whether the second text follows the first (label 0) or not
+  // (1).
   void AddNextSentence(Layers& g, Value pooled, Outputs& outputs) const {
     const Scope scope(g.builder(), "next_sentence");
     graph::Builder& builder = g.builder();
@@ -193,7 +195,7 @@ CheckpointTable Bert::checkpoint_table() const {
                                   .fc_out = "encoder.layer.*.output.dense",
                                   .norm_2 = "encoder.layer.*.output.LayerNorm"},
                                  sizes_.width);
-  const bool guesses = task_ != Task::kClassification;  // tokens that are left out
+  const bool guesses = task_ != Task::kClassification;  // whether the task predicts masked tokens
   const auto add = [&](const std::string& parameter, const std::string& stored,
                        std::vector<std::string> copies = {}) {
     const bool bare = !stored.starts_with("embeddings.") && !stored.starts_with("pooler.");
@@ -210,7 +212,7 @@ CheckpointTable Bert::checkpoint_table() const {
     for (const char* kind : {".weight", ".bias"}) add(parameter + kind, stored + kind);
   };
   add_both("embed.norm", "embeddings.LayerNorm");
-  // Constants, and heads of other tasks.
+  // Ignored tensors are constants and heads of other tasks.
   table.ignored = {"embeddings.position_ids"};
   table.old_ends = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
   table.when_copies_differ =
@@ -252,14 +254,14 @@ void Bert::WriteConfig(nlohmann::ordered_json& config) const {
   config["type_vocab_size"] = kTokenTypes;
   config["position_embedding_type"] = "absolute";
   if (task_ != Task::kClassification) return;
-  // As in transformers, null follows hidden_dropout_prob.
+  // As in transformers, null means the value of hidden_dropout_prob.
   const double rate = s.Float("classifier_dropout");
   config["classifier_dropout"] = nullptr;
   if (rate != s.Float("hidden_dropout")) config["classifier_dropout"] = rate;
   WriteClassifier(s, config);
 }
 
-// The task that a folder's weights are for; that of the first architecture that is known.
+// The task that a folder's weights are for: the task of the first known architecture.
 std::string TaskIn(const JsonObject& config) {
   if (!config.Has("architectures")) return "masked_lm";
   for (const std::string& name : config.RequireStrings("architectures")) {
@@ -286,7 +288,7 @@ void CompleteBert(Settings& s) {
     return CompleteClassifier(s);
   }
   for (const char* name : {"classes", "problem_type", "label_smoothing", "classifier_dropout"}) {
-    // A resolved file says its default.
+    // A resolved run file contains the default, which counts as absent.
     const bool absent = name == std::string("label_smoothing") && s.Float(name) == 0;
     if (absent || !s.IsGiven(name)) continue;
     throw SettingError(name, fmt::format("has a meaning only for model.task: classification{}; "
@@ -311,7 +313,7 @@ std::unique_ptr<Model> ReadBert(const JsonObject& config, Settings& s) {
   RequireSwitch(config, "is_decoder", false);
   RequireSwitch(config, "add_cross_attention", false);
   if (s.Text("task") == "classification") {
-    // The run's rate for all places takes precedence.
+    // A dropout rate that the run gives for the complete model takes precedence.
     if (config.Has("classifier_dropout") && !s.IsGiven("dropout")) {
       s.Derive("classifier_dropout", DropoutIn(config, "classifier_dropout", 0));
     }
@@ -342,7 +344,7 @@ std::vector<formats::KeyRule> BertKeys() {
 
 std::vector<Setting> OwnSettings() {
   using Type = Setting::Type;
-  using Beside = Setting::BesideWeights;
+  using Loaded = Setting::WithLoadedWeights;
   std::vector<Setting> rows = EncoderSettings(1e-12);
   rows.push_back(GrowingVocabulary());
   rows.push_back(LanguageSetting("sequence"));
@@ -353,13 +355,13 @@ std::vector<Setting> OwnSettings() {
                          "one text follows the other (`pretraining`); or to tell classes apart.",
                   .default_value = std::string("masked_lm"),
                   .choices = {"masked_lm", "pretraining", "classification"},
-                  .concurrent_weights = Beside::kYes});
+                  .with_loaded_weights = Loaded::kYes});
   rows.push_back(
       {.name = "padded",
        .type = Type::kBool,
        .doc = "Texts may be shorter than `sequence`: attention leaves their padding out.",
        .derived = "true but for `masked_lm`",
-       .concurrent_weights = Beside::kYes});
+       .with_loaded_weights = Loaded::kYes});
   for (Setting& row : ClassifierSettings()) rows.push_back(std::move(row));
   rows.push_back({.name = "classifier_dropout",
                   .type = Type::kFloat,
@@ -368,7 +370,7 @@ std::vector<Setting> OwnSettings() {
                   .min = 0,
                   .max = 1,
                   .below_max = true,
-                  .concurrent_weights = Beside::kYes});
+                  .with_loaded_weights = Loaded::kYes});
   return rows;
 }
 

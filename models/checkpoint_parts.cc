@@ -17,7 +17,7 @@ namespace {
 using formats::ModelSafetensors;
 using formats::TensorType;
 
-// A scalar has one.
+// A scalar counts as one row.
 int64_t RowsOf(const ParameterInfo& parameter) {
   return parameter.shape.rank() == 0 ? 1 : parameter.shape.dim(0);
 }
@@ -48,7 +48,7 @@ Part MakePart(const ParameterInfo& parameter, std::string name, int64_t first_ro
   return part;
 }
 
-// Checkpoints of base models store the names without the prefix.
+// Drops the prefix if the file lacks it: checkpoints of base models store names without it.
 void DropMissingPrefix(const ModelSafetensors& file, const std::string& prefix,
                        std::vector<Part>& parts) {
   for (Part& part : parts) {
@@ -72,7 +72,8 @@ void TakeOldNames(const ModelSafetensors& file, const CheckpointTable& table,
   }
 }
 
-// Writers that store tied tensors once may keep any of their names.
+// Reads a missing tied tensor under another of its names: a program that stores tied tensors once
+// may keep any of them.
 void TakeCopies(const ModelSafetensors& file, std::vector<Part>& parts) {
   for (Part& part : parts) {
     if (file.Find(part.name) != nullptr) continue;
@@ -92,8 +93,8 @@ bool AreEqual(const ModelSafetensors& file, const std::string& one, const std::s
   return values == others;
 }
 
-// A head that differs from the embedding is another model's than the one that config.json
-// describes.
+// A head that differs from the embedding means that the weights are of another model than
+// config.json describes.
 void RequireEqualCopies(const ModelSafetensors& file, const std::vector<Part>& parts,
                         const std::string& way_out) {
   for (const Part& part : parts) {
@@ -106,8 +107,8 @@ void RequireEqualCopies(const ModelSafetensors& file, const std::vector<Part>& p
   }
 }
 
-// Throws a UserError unless the file has all other parts in their shapes; of counts, those that it
-// has.
+// Throws a UserError unless the file has the parts in their shapes, or `misfits` allows the
+// difference. Counts may be missing.
 Misfitting CheckShapes(const ModelSafetensors& file, const Model& model,
                        const std::vector<Part>& parts, Misfits misfits) {
   using Misfit = Model::Misfit;
@@ -162,7 +163,7 @@ void RefuseUnknown(const ModelSafetensors& file, const Model& model,
   }
 }
 
-// Of what will be read, counts are I64, and everything else is of floating-point numbers.
+// Checks the types of the tensors to read: counts are I64, everything else is floating point.
 void CheckTypes(const ModelSafetensors& file, const std::vector<Part>& parts,
                 const Misfitting& misfitting) {
   for (const Part& part : parts) {

@@ -27,15 +27,16 @@ using graph::Value;
 
 namespace {
 
-constexpr int64_t kMostConfused = 1024;  // classes: the matrix takes 4 MiB
+constexpr int64_t kMostConfused = 1024;  // the confusion matrix then takes at most 4 MiB
 
-// transformers' names, in the order of ProblemType.
+// Names of transformers' problem types, in the order of ProblemType.
 constexpr std::array<const char*, 3> kProblems = {"single_label_classification",
                                                   "multi_label_classification", "regression"};
 constexpr const char* kSingleLabel = kProblems[0];
 constexpr const char* kRegression = kProblems[2];
 
-// SettingError for a setting that has a meaning only where each sample has one class.
+// Throws a SettingError if the setting requires one class for each sample, and the problem type is
+// another.
 void RequireOneLabel(const Settings& s, const char* setting, const char* way_out) {
   const std::string& problem = s.Text("problem_type");
   if (problem == kSingleLabel) return;
@@ -64,7 +65,8 @@ void AddSingleLabelLoss(Layers& g, Value logits, const ClassifierOptions& option
                                .count = counts.rows,
                                .larger_is_better = true});
   }
-  // A batch says little about classes.
+  // A confusion matrix is computed in evaluation only, since one training batch has too few samples
+  // for it.
   if (!g.training() && options.classes <= kMostConfused) {
     outputs.metrics.push_back({.name = "confusion",
                                .sum = ops::Confuse(builder, logits, labels, "confuse").counts,
@@ -149,7 +151,7 @@ std::vector<Setting> ClassifierSettings() {
            .derived = "as many as the data have; 1 for `problem_type: regression`",
            .min = 1,
            .max = 1e7,
-           .concurrent_weights = Setting::BesideWeights::kYes},
+           .with_loaded_weights = Setting::WithLoadedWeights::kYes},
           {.name = "problem_type",
            .type = Setting::Type::kChoice,
            .doc = "What the classifier says, as in transformers: one class of each sample, by "
@@ -157,7 +159,7 @@ std::vector<Setting> ClassifierSettings() {
                   "number, by squared error.",
            .derived = "`regression` where `classes` is 1, otherwise `single_label_classification`",
            .choices = {kProblems.begin(), kProblems.end()},
-           .concurrent_weights = Setting::BesideWeights::kYes},
+           .with_loaded_weights = Setting::WithLoadedWeights::kYes},
           {.name = "label_smoothing",
            .type = Setting::Type::kFloat,
            .doc = "Share of a label's weight that all classes get alike.",
@@ -165,7 +167,7 @@ std::vector<Setting> ClassifierSettings() {
            .min = 0,
            .max = 1,
            .below_max = true,
-           .concurrent_weights = Setting::BesideWeights::kYes}};
+           .with_loaded_weights = Setting::WithLoadedWeights::kYes}};
 }
 
 void CompleteClassifier(Settings& s) {
@@ -228,7 +230,7 @@ Setting MixedLabelsSetting() {
               "them.",
           .default_value = false,
           .derived = "true where `data.mixup` or `data.cutmix` mixes images",
-          .concurrent_weights = Setting::BesideWeights::kYes};
+          .with_loaded_weights = Setting::WithLoadedWeights::kYes};
 }
 
 void ReadClassifier(const formats::JsonObject& config, Settings& settings) {

@@ -17,7 +17,7 @@ constexpr std::string_view kOfTokenizer = "the tokenizer's files say it";
 constexpr std::string_view kOfClasses = "the model tells no classes apart";
 constexpr std::string_view kOtherModel = "the supported models have no such part";
 
-// What transformers' PretrainedConfig has, in versions 4 and 5, and what its users add.
+// Keys of transformers' PretrainedConfig, versions 4 and 5, and keys that users commonly add.
 constexpr KeyRule kOfAllModels[] = {
     Read("model_type"),
     Refused("quantization_config",
@@ -119,7 +119,7 @@ std::vector<KeyRule> ConfigKeys(const Family& family) {
   if (!family.read_config) {
     for (const Setting& setting : family.settings) keys.push_back(Read(setting.name));
   }
-  // A family's rule comes before the general one.
+  // A family's rule takes precedence over the general one.
   for (const KeyRule& rule : kOfAllModels) {
     const auto is_own = [&](const KeyRule& own) { return own.key == rule.key; };
     if (std::ranges::none_of(keys, is_own)) keys.push_back(rule);

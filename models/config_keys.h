@@ -1,4 +1,4 @@
-// What is known of the keys of a model's config.json (formats/key_rules.h).
+// Rules for the keys of a model's config.json (formats/key_rules.h).
 #pragma once
 
 #include <vector>
@@ -8,16 +8,16 @@
 
 namespace plimsoll::models {
 
-// The family's own rules, and those that all of transformers' models have in common. A family
-// without Family::read_config reads a member for each of its settings.
+// Returns the family's own rules, and the rules for keys that all of transformers' models share. If
+// the family has no Family::read_config, each of its settings is a key that is read.
 std::vector<formats::KeyRule> ConfigKeys(const Family& family);
 
-// Rules of several families' rows Family::config_keys.
-std::vector<formats::KeyRule> LanguageKeys();    // of models that continue texts
-std::vector<formats::KeyRule> EncoderKeys();     // what ReadEncoder reads
-std::vector<formats::KeyRule> ClassifierKeys();  // what ReadClassifier reads
+// Rules that several families use in Family::config_keys.
+std::vector<formats::KeyRule> LanguageKeys();    // for decoders
+std::vector<formats::KeyRule> EncoderKeys();     // keys that ReadEncoder reads
+std::vector<formats::KeyRule> ClassifierKeys();  // keys that ReadClassifier reads
 
-// `to` and `more`, in this order.
+// Returns `to`, followed by `more`.
 std::vector<formats::KeyRule> Joined(std::vector<formats::KeyRule> to,
                                      const std::vector<formats::KeyRule>& more);
 

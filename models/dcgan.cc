@@ -1,10 +1,12 @@
-// DCGAN: a generator turns noise into images, and a discriminator tells them from real ones, by
-// convolutions alone. Radford, Metz and Chintala 2015, "Unsupervised Representation Learning with
-// Deep Convolutional Generative Adversarial Networks"; in the form of PyTorch's example (dcgan).
+// DCGAN: a generator turns noise into images, and a discriminator distinguishes them from real
+// images; both are convolutional. Radford, Metz and Chintala 2015, "Unsupervised Representation
+// Learning with Deep Convolutional Generative Adversarial Networks"; in the form of PyTorch's
+// example (dcgan).
 //
-// From 4 × 4 on, each block of the generator doubles height and width and halves the features; each
-// block of the discriminator does the reverse. Weights of convolutions start at N(0, 0.02).
-// Evaluations take running statistics, so that each image is judged, and made, by itself.
+// Starting at 4 × 4, each block of the generator doubles height and width and halves the features;
+// each block of the discriminator does the reverse. Weights of convolutions start at N(0, 0.02).
+// Evaluations use running statistics, so that generating or judging an image does not depend on
+// other images.
 #include <bit>
 #include <memory>
 #include <string>
@@ -30,13 +32,13 @@ using graph::Scope;
 using graph::Value;
 
 constexpr double kWeightStd = 0.02;
-constexpr double kSlope = 0.2;  // of the discriminator's leaky ReLUs
+constexpr double kSlope = 0.2;  // slope of the discriminator's leaky ReLUs
 constexpr int64_t kKernel = 4, kLowest = 4;
 
 constexpr const char* kDiscriminator = "discriminator";
 constexpr const char* kGenerator = "generator";
 
-// What keeps the discriminator's numbers in bounds.
+// The setting that chooses the discriminator's normalisation.
 constexpr const char* kNorm = "discriminator_norm";
 constexpr const char* kBatch = "batch";
 constexpr const char* kSpectral = "spectral";
@@ -50,10 +52,10 @@ class Dcgan final : public Model {
   }
 
   std::string title() const override { return "DCGAN"; }
-  // The samples of a batch norm act on one another.
+  // A batch norm couples the samples of a batch.
   SampleCoupling sample_coupling() const override { return SampleCoupling::WholeMicroBatch(); }
 
-  // The generator learns from the images that the discriminator has just judged.
+  // The generator's objective reuses the data of the discriminator, which is updated first.
   std::vector<Objective> objectives() const override {
     return {{.name = kDiscriminator,
              .parameters = {"discriminator.*"},
@@ -61,12 +63,12 @@ class Dcgan final : public Model {
             {.name = kGenerator, .parameters = {"generator.*"}, .data = kDiscriminator}};
   }
 
-  // PyTorch's kernels are [outputs, inputs, height, width], those of transposed convolutions
+  // PyTorch's kernels are [outputs, inputs, height, width]; for transposed convolutions they are
   // [inputs, outputs, …].
   CheckpointTable checkpoint_table() const override {
     CheckpointTable table;
     if (spectral()) {
-      // As torch.nn.utils.parametrizations.spectral_norm names them.
+      // The names that torch.nn.utils.parametrizations.spectral_norm uses.
       const std::string conv = "discriminator.block.*.conv.",
                         parts = conv + "parametrizations.weight.";
       table.entries = {
@@ -92,7 +94,7 @@ class Dcgan final : public Model {
   Outputs Forward(Layers& g, Head) const override {
     const Value fake = Generate(g);
     Outputs outputs;
-    // The rows that fill up the last batch of an evaluation have no label.
+    // In evaluation, the rows that pad the last batch have negative labels.
     const Value labels =
         g.training() ? kNoTensor : g.Input("labels", DType::kInt32, {g.batch().batch});
     const auto judge = [&](Value images, double target, const char* loss) {
@@ -122,7 +124,7 @@ class Dcgan final : public Model {
  private:
   bool spectral() const { return settings().Text(kNorm) == kSpectral; }
 
-  // How often 4 × 4 is doubled.
+  // How many times 4 × 4 is doubled to reach the image size.
   int64_t doublings() const {
     return std::bit_width(static_cast<uint64_t>(settings().Int("image_size") / kLowest)) - 1;
   }
@@ -132,7 +134,7 @@ class Dcgan final : public Model {
                        {Initializer::kNormal, kWeightStd});
   }
 
-  // Of the discriminator.
+  // A convolution of the discriminator.
   Value Conv(Layers& g, Value x, int64_t outputs, int64_t stride) const {
     Value weight;
     {
@@ -157,7 +159,8 @@ class Dcgan final : public Model {
                               "conv");
   }
 
-  // [B,H,W,C], within ±1. Its statistics move in the update of the generator, once a step.
+  // Generates images [B,H,W,C], within ±1. Its running statistics change in the generator's update,
+  // once a step.
   Value Generate(Layers& g) const {
     const int64_t latent = settings().Int("latent");
     Value x = g.Input("noise", DType::kFloat32, {g.batch().batch, latent});
@@ -177,7 +180,7 @@ class Dcgan final : public Model {
     return ops::Tanh(g.builder(), x, "images");
   }
 
-  // A logit for each image, [B,1,1,1]: above 0 it is taken for real.
+  // Returns a logit [B,1,1,1] for each image; above 0 the image is classified as real.
   Value Judge(Layers& g, Value x) const {
     const Scope scope(g.builder(), kDiscriminator);
     const int64_t blocks = doublings();

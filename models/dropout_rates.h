@@ -1,7 +1,7 @@
-// Probabilities of dropout by where it applies, and the settings that give them: `dropout` is for
-// all; attention_dropout, hidden_dropout and embedding_dropout are for one place each, and follow
-// `dropout` unless they are given; classifier_dropout follows hidden_dropout. A family has those
-// that its models know apart.
+// Dropout probabilities by where dropout applies, and their settings. `dropout` sets all.
+// attention_dropout, hidden_dropout and embedding_dropout set one each, and default to `dropout`;
+// classifier_dropout defaults to hidden_dropout. A family only has the settings that its models
+// distinguish.
 #pragma once
 
 #include <string>
@@ -12,30 +12,30 @@
 namespace plimsoll::models {
 
 struct DropoutRates {
-  // Implicit, as one number is what most models have.
+  // Implicit, since most models have a single rate.
   DropoutRates(double all = 0) : attention(all), hidden(all), embedding(all), classifier(all) {}
 
   bool any() const { return attention > 0 || hidden > 0 || embedding > 0 || classifier > 0; }
   bool operator==(const DropoutRates&) const = default;
 
-  double attention;   // of the weights that attention gives to keys
-  double hidden;      // of what branches add to the residual stream
-  double embedding;   // of what the first block reads
-  double classifier;  // of what a classifier's last layer reads
+  double attention;  // rate for attention probabilities
+  double hidden;     // rate for the branches' results, before they are added to the residual stream
+  double embedding;  // rate for the first block's input
+  double classifier;  // rate for the input of a classifier's last layer
 };
 
-// Of complete settings. What a family does not know apart follows: embeddings and classifiers
-// follow the hidden rate, and that follows attention's.
+// Reads the rates from complete settings. If a family lacks a setting, its rate equals another one:
+// embeddings and classifiers use the hidden rate, and hidden uses attention's.
 DropoutRates DropoutRatesOf(const Settings& settings);
 
-// The settings of single places among a family's.
+// Which settings among `rows` are rates of a single place, such as attention_dropout.
 std::vector<std::string> DropoutPlaces(const std::vector<Setting>& rows);
 
-// Lets those of `places` that are not set follow `dropout`.
+// Sets those of `places` that are not set to their default, `dropout`.
 void CompleteDropout(const std::vector<std::string>& places, Settings& settings);
 
-// The same beside a checkpoint's weights: `loaded` counts where neither the place nor `dropout` is
-// given.
+// Does the same for a run that starts from a checkpoint: the checkpoint's rate in `loaded` is used
+// if neither the place's setting nor `dropout` is given.
 void DeriveDropout(const std::vector<std::string>& places, const DropoutRates& loaded,
                    Settings& settings);
 

@@ -16,7 +16,7 @@ using formats::JsonObject;
 using graph::Scope;
 using graph::Value;
 
-// Of embeddings it is that of hidden states, as in transformers.
+// The rate of embeddings is hidden_dropout, as in transformers.
 std::vector<std::string> PlacesOfDropout() { return {"attention_dropout", "hidden_dropout"}; }
 
 Value AttentionBranch(Layers& g, const EncoderSizes& s, Value x, Value lengths) {
@@ -36,7 +36,7 @@ Value FeedForwardBranch(Layers& g, const EncoderSizes& s, Value x) {
   return Dropout(g, "dropout", m, g.dropout().hidden);
 }
 
-// `drop_path` is that of this block.
+// `drop_path`: the probability for this block.
 Value Block(Layers& g, const EncoderSizes& s, NormPlace place, double drop_path, Value x,
             Value lengths) {
   const auto norm = [&](const char* name, Value of) { return LayerNorm(g, name, of, s.norm_eps); };

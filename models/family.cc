@@ -16,7 +16,8 @@ std::vector<Family>& Registry() {
   return families;
 }
 
-// A configuration file is read before anyone knows whether its family fits.
+// Whether two families' settings of the same name agree, as they must: a run file is parsed before
+// its family is known.
 bool MeanTheSame(const Setting& a, const Setting& b) {
   return a.type == b.type && a.choices == b.choices && a.min == b.min && a.max == b.max &&
          a.above_min == b.above_min && a.below_max == b.below_max;

@@ -71,7 +71,8 @@ void Layers::UpdateState(Value state, FunctionRef<Value(Value)> next) {
 void Layers::MoveUpdatesToEnd() {
   if (state_updates_.empty()) return;
   const graph::Program& program = builder_.program();
-  std::set<Value> read_late, read_early;  // memory that later nodes, and others, read
+  // Memory that nodes at the end read (read_late), and memory that other nodes read (read_early).
+  std::set<Value> read_late, read_early;
   for (const StateUpdate& update : state_updates_) read_late.insert(program.Root(update.next));
   std::vector<graph::Node> nodes = std::exchange(builder_.program().mutable_nodes(), {});
   std::vector<bool> late(nodes.size(), false);

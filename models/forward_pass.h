@@ -1,4 +1,4 @@
-// The forward pass of a model under construction, and the parameters and states that it declares.
+// The forward pass of a model while it is built, and the parameters and states that it declares.
 //
 // B batch, T sequence.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace plimsoll::models {
 
-// How a fresh parameter is filled.
+// How a new parameter is initialised.
 struct Initializer {
   enum Kind { kNormal, kZeros, kOnes, kUniform };
   Kind kind = kZeros;
@@ -34,21 +34,21 @@ struct ParameterInfo {
   bool operator==(const ParameterInfo&) const = default;
 };
 
-// A float32 tensor that a model carries from step to step besides its parameters, such as running
-// statistics. All micro-steps of a step read the value that the step before left. Their new values
-// wait (Layers::UpdateState) until the update of the parameters, which takes them over, or drops
-// them if the step is skipped.
+// A float32 tensor that a model keeps from step to step, in addition to its parameters, such as
+// running statistics. All micro-steps of a step read the value at the start of the step. New values
+// are kept apart (Layers::UpdateState) until the parameters are updated; if the step is skipped,
+// they are dropped.
 struct StateInfo {
-  // With OverRanks::kOwn, what a rank begins with when another number of data ranks continues the
-  // run.
+  // For OverRanks::kOwn: a rank's initial value when a run resumes with another number of data
+  // ranks.
   enum OnOtherRanks { kMeanOfAll, kInitial };
 
   std::string name;  // "norm.running_mean"
   graph::Shape shape = {};
-  float initial = 0;  // value of every element
-  // Of the new values. With OverMicroSteps::kLast each micro-step continues from what the one
-  // before made, else from the value that the step began with. A state of which each rank keeps its
-  // own value (OverRanks::kOwn) is in no checkpoint.
+  float initial = 0;  // initial value of every element
+  // How new values are merged. With OverMicroSteps::kLast each micro-step continues from the result
+  // of the previous one; otherwise each starts from the value at the start of the step. A state of
+  // which each rank has its own value (OverRanks::kOwn) is not stored in checkpoints.
   graph::Merge merge = {};
   OnOtherRanks on_other_ranks = kMeanOfAll;
 
@@ -56,8 +56,8 @@ struct StateInfo {
   bool operator==(const StateInfo&) const = default;
 };
 
-// The states of a spectral norm, and the parameter that it divides. New ones are made from it by
-// power iterations (ops/norms/spectral_norm.h).
+// The states of a spectral norm, and the parameter that is divided by the norm. In a new model,
+// power iterations compute them from the parameter (ops/norms/spectral_norm.h).
 struct SingularStates {
   std::string parameter, u, v;
 };
@@ -65,26 +65,27 @@ struct SingularStates {
 struct Batch {
   int64_t batch;     // B
   int64_t sequence;  // T
-  // The longest text of which the program processes tokens, those in a cache included; 0: T.
+  // The longest text in tokens, including tokens in a key-value cache; 0: T.
   int64_t context = 0;
 };
 
-// How a training pass changes a state.
+// How a training pass updates a state.
 struct StateUpdate {
-  graph::Value pending;  // the state as earlier micro-steps have left it (OwnedAs::kPending)
+  graph::Value pending;  // the value that earlier micro-steps left (OwnedAs::kPending)
   graph::Value next;
 };
 
-// The forward pass under construction: a builder, the batch, and the parameters made so far.
+// Builds a forward pass: has a graph builder, the batch, and the parameters declared so far.
 class Layers {
  public:
-  // The purpose of the forward pass. Only in training there is dropout, where its rate is above 0,
-  // and states are updated. `objective` is the objective whose loss is wanted.
+  // What the forward pass is for. Dropout and updates of states are active in training only.
+  // `objective` names the objective whose loss is computed.
   struct Purpose {
     bool training = false;
     DropoutRates dropout = {};
     std::string_view objective = "";
-    std::optional<ops::PreferenceOptions> preference = {};  // of a decoder's head
+    // Options of a decoder's preference loss.
+    std::optional<ops::PreferenceOptions> preference = {};
   };
   Layers(graph::Builder& builder, Batch batch, const Purpose& purpose)
       : builder_(builder),
@@ -104,22 +105,21 @@ class Layers {
   const std::optional<ops::PreferenceOptions>& preference() const { return preference_; }
   const graph::Shape& shape(graph::Value value) const { return builder_.shape(value); }
 
-  // Declares a parameter at its first use: a layer that is applied twice has one set of parameters.
+  // Declares a parameter at its first use. A layer that is applied twice shares its parameters.
   // Throws InternalError when a later use has another shape.
   graph::Value Parameter(std::string_view name, graph::Shape shape, Initializer init);
-  // Returns a state as it was when the step began. `state.name` is within the builder's scope.
+  // Returns a state's value at the start of the step. `state.name` is within the builder's scope.
   graph::Value State(StateInfo state);
-  // Says that u and v are states of a spectral norm of a parameter.
+  // Declares that u and v are the states of a parameter's spectral norm.
   void DeclareSingular(graph::Value parameter, graph::Value u, graph::Value v);
-  // In training, `next` computes the new value of a state of this pass from its pending value,
-  // which earlier micro-steps and earlier calls have left. Otherwise it is not called.
+  // Updates a state in training: `next` computes its new value from the pending value, which
+  // earlier micro-steps and earlier calls left. Outside of training, `next` is not called.
   void UpdateState(graph::Value state, FunctionRef<graph::Value(graph::Value)> next);
-  // Moves the nodes that only updates of states need after all others, where a device can run them
-  // together.
+  // Moves the nodes that only state updates need to the end, where a device can run them together.
   void MoveUpdatesToEnd();
   graph::Value Input(std::string_view name, graph::DType dtype, graph::Shape shape);
-  graph::Value Tokens(std::string_view name);  // an input i32[B,T]
-  graph::Value Rng();                          // the input i32[2]
+  graph::Value Tokens(std::string_view name);  // the input, i32[B,T], of that name
+  graph::Value Rng();                          // the input "rng", i32[2]
   graph::Value TokenWeight();                  // the objective's input "token_weight"
   graph::Value SampleWeight();                 // the objective's input "sample_weight"
 

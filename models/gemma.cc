@@ -1,11 +1,11 @@
-// Gemma 2 and the text part of Gemma 3: RMS norms before and after each branch, which multiply by
-// 1 + weight; a gated GELU; attention that sees a window of keys in some layers and all keys in the
-// others; embeddings times √D; soft caps of scores and logits.
+// Gemma 2 and the text part of Gemma 3: RMS norms before and after each branch, which multiply by 1
+// + weight; a gated GELU; sliding-window attention in some layers and full attention in the others;
+// embeddings times √D; soft caps of scores and logits.
 //   Riviere et al. 2024, "Gemma 2: Improving Open Language Models at a Practical Size".
 //   Kamath et al. 2025, "Gemma 3 Technical Report".
 //
-// B batch, T sequence, D width, H heads, G key-value heads, hd head width, F feed-forward width,
-// V vocabulary.
+// B batch, T sequence, D width, H heads, G key-value heads, hd head width, F feed-forward width, V
+// vocabulary.
 #include "models/gemma.h"
 
 #include <cmath>
@@ -39,7 +39,7 @@ class Gemma final : public LanguageModel {
   GemmaParts parts_;
 };
 
-// x · rsqrt(mean x² + eps) · (1 + weight).
+// Computes x · rsqrt(mean x² + eps) · (1 + weight).
 Value Norm(Layers& g, std::string_view name, Value x, const ModelSpec& spec) {
   return RmsNorm(g, name, x, spec.norm_eps, /*unit_offset=*/true);
 }
@@ -48,7 +48,7 @@ bool IsWindowed(const ModelSpec& spec, int64_t layer) {
   return spec.windowed.empty() || spec.windowed[static_cast<size_t>(layer)];
 }
 
-// A scale of 0 is 1/√hd, which needs no attribute.
+// The default scale, 1/√hd, is written as 0.
 AttentionScores ScoresOf(const ModelSpec& spec) {
   AttentionScores scores = {.softcap = spec.attn_logit_softcapping};
   const int64_t scalar = spec.query_pre_attn_scalar;
@@ -68,7 +68,7 @@ Value GeGluBranch(Layers& g, const ModelSpec& spec, Value x) {  // [B,T,D] → [
 
 }  // namespace
 
-// [B,T,D] → [B,T,D]. Layers with a window may have a rotary embedding of their own.
+// [B,T,D] → [B,T,D]. Sliding-window layers may have their own rotary embedding.
 Value Gemma::AttentionBranch(Layers& g, Value x, int64_t layer, const AttentionMask& mask) const {
   const ModelSpec& s = spec();
   const Scope scope(g.builder(), "attn");
@@ -98,7 +98,7 @@ Model::Outputs Gemma::Forward(Layers& g, Head head) const {
   const ModelSpec& s = spec();
   const AttentionMask full = {.positions = DocumentPositions(g, s, head)};
   AttentionMask windowed = full;
-  // Where no query has more keys than the window, there is nothing to leave out.
+  // A window that is at least as long as the text has no effect.
   const int64_t keys = head == Head::kLogits ? s.max_sequence : g.shape(tokens).dim(1);
   if (s.window && *s.window < keys) windowed.window = *s.window;
 
@@ -114,7 +114,8 @@ Model::Outputs Gemma::Forward(Layers& g, Head head) const {
   return LanguageModelHead(g, x, output, head, graph::kNoTensor, s.final_logit_softcapping);
 }
 
-// Llama's, but the norm that Llama has before the feed-forward network is here after attention.
+// Llama's table, except that the norm called post_attention_layernorm comes before the feed-forward
+// network in Llama, and after attention here.
 CheckpointTable Gemma::checkpoint_table() const {
   CheckpointTable table = LlamaTable(spec());
   for (CheckpointEntry& entry : table.entries) {

@@ -1,4 +1,4 @@
-// The forward pass of Gemma 2 and of the text part of Gemma 3. A family is a file with a
+// The forward pass of Gemma 2 and of the text part of Gemma 3. Each family is a file with a
 // LanguageFamilyRegistration: gemma2.cc, gemma3.cc.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace plimsoll::models {
 
 struct GemmaParts {
-  // An RMS norm of each head of q and k before their rotation (ops/norms/qk_norm.h).
+  // Whether each head of q and k has an RMS norm before the rotary embedding (ops/norms/qk_norm.h).
   bool qk_norm = false;
 };
 

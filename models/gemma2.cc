@@ -1,4 +1,4 @@
-// Gemma 2: soft caps of attention's scores and of the logits, and every second layer with a window.
+// Gemma 2: soft caps of attention scores and logits, and a sliding window in every second layer.
 //   Riviere et al. 2024, "Gemma 2: Improving Open Language Models at a Practical Size".
 #include <nlohmann/json.hpp>
 #include <utility>

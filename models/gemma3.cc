@@ -1,5 +1,5 @@
-// The text part of Gemma 3: an RMS norm of each head of q and k, five layers with a window for each
-// one without, and a rotary embedding of its own for layers with a window.
+// The text part of Gemma 3: an RMS norm of each head of q and k, five sliding-window layers for
+// each full-attention layer, and a separate rotary embedding for sliding-window layers.
 //   Kamath et al. 2025, "Gemma 3 Technical Report".
 #include <fmt/format.h>
 
@@ -26,7 +26,7 @@ constexpr int64_t kWindowPattern = 6;
 constexpr double kGlobalTheta = 1e6;
 constexpr double kLocalTheta = 1e4;
 
-// A theta that a file says at `key` and within rope_parameters must be the same.
+// Reads theta, which must be the same at `key` and within rope_parameters if a file has both.
 double OneTheta(const JsonObject& config, const char* key, const JsonObject& parameters,
                 const std::optional<double>& within, double fallback) {
   if (!config.Has(key)) return within.value_or(fallback);
@@ -38,8 +38,8 @@ double OneTheta(const JsonObject& config, const char* key, const JsonObject& par
   return theta;
 }
 
-// rope_theta, rope_scaling and rope_local_base_freq, as versions of transformers before 5 write
-// them, or rope_parameters with an object for each type of layers.
+// Reads rope_theta, rope_scaling and rope_local_base_freq, the keys of transformers before version
+// 5, or rope_parameters with an object for each layer type.
 void ReadGemma3Rope(const JsonObject& config, ModelSpec& spec) {
   if (config.GetFloat("partial_rotary_factor", 1.0) != 1.0) {
     config.Fail("partial_rotary_factor", "only 1 is supported");
@@ -94,7 +94,7 @@ void ReadGemma3Rope(const JsonObject& config, ModelSpec& spec) {
       OneTheta(config, "rope_local_base_freq", sliding, sliding_theta, kLocalTheta);
 }
 
-// transformers has read layer_types since version 4.53, and sliding_window_pattern before.
+// transformers reads layer_types since version 4.53; before, it read sliding_window_pattern.
 void ReadWindows(const JsonObject& config, ModelSpec& spec) {
   const int64_t pattern = SizeIn(config, "sliding_window_pattern", kWindowPattern);
   spec.windowed = WindowedLayers(spec.layers, pattern);
@@ -120,7 +120,7 @@ ModelSpec ReadGemma3(const JsonObject& config) {
 void WriteGemma3(const ModelSpec& spec, nlohmann::ordered_json& config) {
   WriteGemmaConfig(spec, "Gemma3ForCausalLM", config);
   config["rope_local_base_freq"] = *spec.rope_local_base_freq;
-  // transformers lays these over {"rope_type": "default"}, so that a "type" would not count.
+  // transformers merges this object into {"rope_type": "default"}, so it would ignore "type".
   nlohmann::ordered_json& scaling = config["rope_scaling"];
   if (scaling.contains("type")) {
     scaling["rope_type"] = scaling["type"];

@@ -22,9 +22,9 @@ using formats::Refused;
 
 namespace {
 
-constexpr int64_t kWindow = 4096;        // of transformers' classes
-constexpr int64_t kQueryScalar = 256;    // likewise
-constexpr double kLargestSoftCap = 1e7;  // as in run files
+constexpr int64_t kWindow = 4096;        // default of transformers' classes
+constexpr int64_t kQueryScalar = 256;    // default of transformers' classes
+constexpr double kLargestSoftCap = 1e7;  // largest soft cap, also in run files
 
 constexpr const char* kSliding = "sliding_attention";
 constexpr const char* kFull = "full_attention";
@@ -159,7 +159,7 @@ std::vector<formats::KeyRule> GemmaConfigKeys() {
 
 std::optional<SpecProblem> FindGemmaProblem(const ModelSpec& spec) {
   if (const auto problem = FindRopeProblem(spec)) return problem;
-  if (spec.width % spec.heads != 0) {  // whatever the width of a head
+  if (spec.width % spec.heads != 0) {  // transformers requires this whatever the head width is
     return SpecProblem{"heads", fmt::format("{} heads do not divide the width {}, and transformers "
                                             "has no such {}; use {}",
                                             spec.heads, spec.width, spec.family,

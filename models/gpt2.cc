@@ -37,13 +37,14 @@ class Gpt2 final : public LanguageModel {
   Outputs Forward(Layers& g, Head head) const override;
 };
 
-// The layers that write to the residual stream get a smaller initialisation, so that the stream's
+// Layers that write to the residual stream are initialised with a smaller std, so that the stream's
 // variance does not grow with depth (Radford et al. 2019, section 2.3).
 double ResidualStd(const ModelSpec& spec) {
   return spec.init_std / std::sqrt(2.0 * static_cast<double>(spec.layers));
 }
 
-// [B,T,D] → [B,T,D]. `positions`: kNoTensor, or those of documents apart.
+// [B,T,D] → [B,T,D]. `positions`: the positions within documents if attention must not cross
+// documents, else kNoTensor.
 Value AttentionBranch(Layers& g, const ModelSpec& spec, Value x, Value positions) {
   const Scope scope(g.builder(), "attn");
   Value a = Linear(g, "qkv", x, 3 * spec.width, {.init_std = spec.init_std});
@@ -100,7 +101,7 @@ std::vector<Sharding> Gpt2::sharding() const {
   };
 }
 
-// GPT-2's layers are "Conv1D", a linear layer whose weight is stored [in,out].
+// GPT-2's linear layers are "Conv1D", whose weight is stored as [in,out].
 CheckpointTable Gpt2::checkpoint_table() const {
   const std::vector<int> kTransposed = {1, 0};
   CheckpointTable table = {
@@ -124,7 +125,7 @@ CheckpointTable Gpt2::checkpoint_table() const {
               {"norm.weight", {{"ln_f.weight"}}},
               {"norm.bias", {{"ln_f.bias"}}},
           },
-      .ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"},  // the causal mask
+      .ignored = {"h.*.attn.bias", "h.*.attn.masked_bias"},  // constants of the causal mask
   };
   AddHead(spec().tied, table);
   return table;

@@ -1,4 +1,4 @@
-// config.json, as families read and write it.
+// Reads and writes config.json through the model's family.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -43,7 +43,7 @@ std::string ReadChoice(const JsonObject& config, const Setting& setting) {
   return choice;
 }
 
-// Reads a setting as Model::WriteConfig writes it.
+// Reads a setting from the key that Model::WriteConfig writes.
 SettingValue ReadSetting(const JsonObject& config, const Setting& setting) {
   switch (setting.type) {
     case Setting::Type::kBool:
@@ -74,7 +74,7 @@ std::unique_ptr<Model> ReadSettings(const Family& family, const JsonObject& conf
     }
     if (!settings.IsGiven(setting.name)) {
       settings.Set(setting.name, value);
-    } else if (setting.concurrent_weights == Setting::BesideWeights::kNo &&
+    } else if (setting.with_loaded_weights == Setting::WithLoadedWeights::kNo &&
                settings.Get(setting.name) != value) {
       throw SettingError(setting.name,
                          fmt::format("is another than that of the folder's model, of family {}; "
@@ -109,7 +109,7 @@ std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& setti
   }
   std::unique_ptr<Model> unlisted = family->read_config ? family->read_config(config, settings)
                                                         : ReadSettings(*family, config, settings);
-  // What follows from the file must be what a run file may say, since a run records it so.
+  // Values from the file must be valid in a run file, too, because a run records them there.
   for (const Setting& setting : family->settings) {
     if (!settings.Has(setting.name) || settings.IsGiven(setting.name)) continue;
     if (const std::string why = OutOfRange(setting, settings.Get(setting.name)); !why.empty()) {
@@ -118,7 +118,7 @@ std::unique_ptr<Model> ModelFromConfig(const JsonObject& config, Settings& setti
     }
   }
   std::unique_ptr<Model> model = WithParameters(std::move(unlisted));
-  // A head for another number of classes is not the checkpoint's.
+  // The names are not used if the head has another number of classes than the checkpoint.
   std::vector<std::string> names = ReadClassNames(config);
   if (model->classes() == std::ssize(names)) model->set_class_names(std::move(names));
   return model;
@@ -136,7 +136,7 @@ std::unique_ptr<Model> ModelFromHuggingFace(const std::string& folder) {
   Settings settings;
   try {
     return ModelFromHuggingFace(folder, settings);
-  } catch (const SettingError& error) {  // all of them are the file's
+  } catch (const SettingError& error) {  // every setting comes from the file
     throw UserError(
         fmt::format("{}/config.json: its model.{}: {}", folder, error.name(), error.what()));
   }

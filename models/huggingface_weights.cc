@@ -1,4 +1,4 @@
-// A model's parameters and states to and from safetensors files, one tensor at a time.
+// Reads and writes a model's parameters and states in safetensors files, one tensor at a time.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -21,13 +21,13 @@ namespace {
 namespace fs = std::filesystem;
 using formats::TensorType;
 
-// Takes a part's elements as they are stored.
+// Receives a part's elements in their stored order.
 using Take = FunctionRef<void(std::span<const float>)>;
 
-// Infinities in place of such values would make another model.
+// Such values must not become infinities, which would change the model.
 void RequireWithinF16(const std::string& folder, const std::string& tensor,
                       std::span<const float> values) {
-  constexpr float kFirstBeyond = 65520;  // is rounded to infinity
+  constexpr float kFirstBeyond = 65520;  // the smallest value that is rounded to infinity
   for (const float value : values) {
     if (std::abs(value) < kFirstBeyond || !std::isfinite(value)) continue;
     throw UserError(
@@ -37,7 +37,7 @@ void RequireWithinF16(const std::string& folder, const std::string& tensor,
   }
 }
 
-// `give` calls its last argument once.
+// `give` must call its last argument once, with the part's elements.
 void Write(const std::string& folder, const Model& model, const std::vector<Part>& parts,
            int64_t max_file_bytes, TensorType type, FunctionRef<void(const Part&, Take)> give) {
   std::error_code error;
@@ -106,7 +106,8 @@ void SaveWeights(const std::string& folder, const Model& model,
 void CopyWeights(const std::string& from, const std::string& to, TensorType type) {
   const std::unique_ptr<Model> model = ModelFromHuggingFace(from);
   const OpenCheckpoint checkpoint(from, *model, Misfits::kRefused);
-  // The copy has the family's own names, also where the files have a copy's or lack the prefix.
+  // The copy uses the family's own names, even if the original uses the name of a tied copy or
+  // lacks the prefix.
   const std::vector<Part> parts = PartsOf(*model);
   std::vector<float> values;
   Write(to, *model, parts, kMaxCheckpointFileBytes, type, [&](const Part& part, Take take) {

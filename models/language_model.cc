@@ -18,7 +18,7 @@ namespace {
 using formats::JsonObject;
 using Json = nlohmann::ordered_json;
 
-// Larger than any model has, yet small enough that no product of sizes overflows 63 bits.
+// Limits that no model reaches, yet small enough that no product of sizes overflows 63 bits.
 constexpr int64_t kMaxLayers = int64_t{1} << 13;
 constexpr int64_t kMaxWidth = int64_t{1} << 20;
 constexpr int64_t kMaxFfnWidth = int64_t{1} << 22;
@@ -36,8 +36,8 @@ struct Range {
   int64_t max;
 };
 
-// Whether training asks the model to keep documents apart, as its data need. kDocumentsApart is not
-// a key of a run file.
+// Whether attention must not cross documents, which the training data may require. kDocumentsApart
+// is not a key of run files.
 bool KeepsDocumentsApart(const Settings& s) {
   return s.Has(kDocumentsApart) && s.Bool(kDocumentsApart);
 }
@@ -174,7 +174,7 @@ void WriteTokens(const ModelSpec& spec, Json& config) {
   }
 }
 
-// The checkpoint's dropout and longest sequence, unless the run says otherwise.
+// Uses the checkpoint's dropout and longest sequence, unless the run gives its own.
 std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject& config,
                                   Settings& settings) {
   ModelSpec spec = family.read_config(config);
@@ -202,15 +202,15 @@ std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject
   return model;
 }
 
-// By layer: s with a window (sliding), f without (full), as in "sssssf".
+// A letter for each layer: s for a sliding window, f for full attention, as in "sssssf".
 std::string WindowText(const std::vector<bool>& windowed) {
   std::string text;
   for (const bool has : windowed) text += has ? 's' : 'f';
   return text;
 }
 
-// "linear 4", "llama3 8 1 4 8192", "yarn 4 1.1386294361119891 32 1 32768", "longrope 1.19 4096
-// short 1 1.1 long 1.5 8".
+// A description such as "linear 4", "llama3 8 1 4 8192", "yarn 4 1.1386294361119891 32 1 32768" or
+// "longrope 1.19 4096 short 1 1.1 long 1.5 8".
 std::string RopeText(const ModelSpec& spec) {
   if (!spec.rope_scaling) return "default";
   const RopeScaling& scaling = *spec.rope_scaling;

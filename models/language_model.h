@@ -1,4 +1,4 @@
-// Language models that predict the next token (decoders): what all their families have in common.
+// Language models that predict the next token (decoders): the code that all their families share.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class LanguageModel : public Model {
   std::map<std::string, std::string> description() const override;
   std::vector<std::pair<std::string, int64_t>> shared_sizes() const override;
   void WriteConfig(nlohmann::ordered_json& config) const override;
-  // UserError when the batch's sequence is longer than the spec's.
+  // Throws a UserError when the batch's sequence is longer than the spec's.
   void CheckBatch(const Batch& batch) const override;
 
  protected:
@@ -40,25 +40,26 @@ class LanguageModel : public Model {
   ModelSpec spec_;
 };
 
-// Throws InternalError when `model` is no language model.
+// The spec of a language model; throws InternalError for other models.
 const ModelSpec& LanguageSpec(const Model& model);
 
-// A family of language models, as its own file registers it. Its settings have the names of
+// A family of language models, which its own file registers. Its settings have the names of
 // ModelSpec's fields, and "sequence".
 struct LanguageFamily {
   std::string name;
   std::vector<Setting> settings;
-  // Fills in settings that follow from other settings, beyond those that follow in all families:
-  // kv_heads, head_width, max_sequence.
+  // Fills in settings that follow from other settings, in addition to kv_heads, head_width and
+  // max_sequence, which are derived for all families.
   void (*derive)(Settings&);
-  // Finds problems beyond those that any spec can have; nullopt: the spec describes a model.
+  // Finds problems, in addition to those that are checked for every spec. nullopt: the spec is
+  // valid.
   std::optional<SpecProblem> (*find_problem)(const ModelSpec&);
   std::unique_ptr<LanguageModel> (*make)(ModelSpec);
-  // Reads transformers' config.json, without the members that all families have (tokens' ids,
-  // tying, initialisation).
+  // Reads transformers' config.json, except the keys that all families share (token ids, tying,
+  // initialisation).
   ModelSpec (*read_config)(const formats::JsonObject&);
   void (*write_config)(const ModelSpec&, nlohmann::ordered_json&);
-  // What read_config reads of config.json, and what else the family knows of it.
+  // Rules for the keys of config.json that read_config reads, and for others that the family knows.
   std::vector<formats::KeyRule> config_keys;
 };
 
@@ -67,38 +68,39 @@ class LanguageFamilyRegistration {
   explicit LanguageFamilyRegistration(const LanguageFamily& family);
 };
 
-// The setting, of type bool, that becomes ModelSpec::documents_apart. It is no key of a run file:
-// what makes the model adds it where the data ask for it.
+// The name of a bool setting that becomes ModelSpec::documents_apart. It is not a key of run files:
+// the code that makes the model adds it if the data require it.
 inline constexpr const char* kDocumentsApart = "documents_apart";
 
-// Likewise the settings that become ModelSpec::preference: "preference.loss", a text, "dpo" or
-// "ipo"; the others are numbers, which it goes with.
+// The settings that become ModelSpec::preference; they are not keys of run files either.
+// "preference.loss" is "dpo" or "ipo"; the others are numbers and require it.
 inline constexpr const char* kPreferenceLoss = "preference.loss";
 inline constexpr const char* kPreferenceBeta = "preference.beta";
 inline constexpr const char* kPreferenceSmoothing = "preference.label_smoothing";
 inline constexpr const char* kPreferenceSftWeight = "preference.sft_weight";
 
-// ModelSpec::windowed where each `pattern`-th layer has no window.
+// The value of ModelSpec::windowed in which each `pattern`-th layer has no window.
 std::vector<bool> WindowedLayers(int64_t layers, int64_t pattern);
 
-// UserError "model.FIELD: REASON" when the spec describes no model.
+// Throws a UserError "model.FIELD: REASON" when the spec is invalid.
 std::unique_ptr<LanguageModel> MakeModel(const ModelSpec& spec);
 
-// The divisors of `whole` next below and above `value`, as "6 or 8".
+// The nearest divisors of `whole` below and above `value`, as text: "6 or 8".
 std::string NearestDivisors(int64_t whole, int64_t value);
 
-// The vocabulary of a model that starts from a checkpoint with `stored` tokens: that of the setting
-// "vocab", which follows from the checkpoint where it isn't given. SettingError when it is smaller.
+// The vocabulary of a model that starts from a checkpoint with `stored` tokens: the setting
+// "vocab", whose default is the checkpoint's. Throws a SettingError when it is smaller.
 int64_t VocabularyBeside(int64_t stored, Settings& settings);
 
-// Adds the head's row to a family's table of tensors: a parameter of its own, or, tied, a copy of
+// Adds the head's row to a family's checkpoint table: a parameter of its own or, if tied, a copy of
 // the token embedding, which is the table's first row.
 void AddHead(bool tied, CheckpointTable& table);
 
-// For families' config.json: the size at `key`, limited to what any spec allows.
+// For families' config.json: the size at `key`, within the limits of any spec.
 int64_t SizeIn(const formats::JsonObject& config, const std::string& key);
 int64_t SizeIn(const formats::JsonObject& config, const std::string& key, int64_t fallback);
-// Checks a switch of transformers that changes the mathematics in a way that no spec can express.
+// Throws a UserError unless a switch of transformers has the value `needed`, the only one that
+// specs support.
 void RequireSwitch(const formats::JsonObject& config, const std::string& key, bool needed);
 
 }  // namespace plimsoll::models

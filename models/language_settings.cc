@@ -9,7 +9,7 @@
 namespace plimsoll::models {
 namespace {
 
-// Upper bounds of values in a configuration file.
+// Upper bounds of settings in run files.
 constexpr double kThousands = 1e5;
 constexpr double kMillions = 1e7;
 
@@ -17,7 +17,7 @@ constexpr double kMillions = 1e7;
 
 std::vector<Setting> LanguageSettings() {
   using Type = Setting::Type;
-  using Beside = Setting::BesideWeights;
+  using Loaded = Setting::WithLoadedWeights;
   const std::string extend = "give it, or extend a file of configs/models";
   const auto rate = [](const char* name, const char* doc) -> Setting {
     return {.name = name,
@@ -27,7 +27,7 @@ std::vector<Setting> LanguageSettings() {
             .min = 0,
             .max = 1,
             .below_max = true,
-            .concurrent_weights = Beside::kYes};
+            .with_loaded_weights = Loaded::kYes};
   };
   return {
       {.name = "layers",
@@ -66,7 +66,7 @@ std::vector<Setting> LanguageSettings() {
        .required = "give the tokens per training sequence",
        .min = 1,
        .max = kMillions,
-       .concurrent_weights = Beside::kYes},
+       .with_loaded_weights = Loaded::kYes},
       {.name = "max_sequence",
        .doc = "Longest sequence the model allows: rows of gpt2's position table, positions of a "
               "rotary embedding.",
@@ -80,7 +80,7 @@ std::vector<Setting> LanguageSettings() {
        .min = 0,
        .max = 1,
        .below_max = true,
-       .concurrent_weights = Beside::kYes},
+       .with_loaded_weights = Loaded::kYes},
       rate("attention_dropout", "Dropout on attention's weights."),
       rate("hidden_dropout",
            "Dropout on residual branches; on embeddings, too, where `embedding_dropout` does not "
@@ -191,7 +191,7 @@ Setting GrowingVocabulary() {
   vocab.doc +=
       " With `init_from` at least the checkpoint's: rows of new tokens begin at the mean of its "
       "rows.";
-  vocab.concurrent_weights = Setting::BesideWeights::kYes;
+  vocab.with_loaded_weights = Setting::WithLoadedWeights::kYes;
   return vocab;
 }
 

@@ -1,5 +1,5 @@
-// The settings of language models, by which run files describe them. They have the names of
-// ModelSpec's fields.
+// The settings by which run files describe language models. They have the names of ModelSpec's
+// fields.
 #pragma once
 
 #include <array>
@@ -10,14 +10,15 @@
 
 namespace plimsoll::models {
 
-// By `Activation` (models/model_spec.h).
+// Names of activations, in the order of `Activation` (models/model_spec.h).
 inline constexpr std::array<const char*, 2> kActivations = {"gelu_tanh", "gelu_erf"};
 
-// Those that several families have. A family changes what differs, such as how a default is found.
+// The settings that several families share. A family changes what differs, for example a default.
 std::vector<Setting> LanguageSettings();
-// One of them, by name; InternalError for other names. `derived` takes the place of its own, unless empty.
+// One of these settings by name; throws InternalError for other names. A nonempty `derived`
+// replaces the setting's text about its default.
 Setting LanguageSetting(const std::string& name, const std::string& derived = "");
-// "vocab" of families that read it by VocabularyBeside.
+// The setting "vocab" for families that read it by VocabularyBeside.
 Setting GrowingVocabulary();
 Setting WithDefault(Setting setting, SettingValue value);
 

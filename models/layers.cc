@@ -32,7 +32,7 @@ using graph::Value;
 
 namespace {
 
-// So that a new norm multiplies by 1.
+// The initial values with which a new norm multiplies by 1.
 Initializer::Kind NormInitializer(bool unit_offset) {
   return unit_offset ? Initializer::kZeros : Initializer::kOnes;
 }
@@ -83,8 +83,8 @@ Value SpectralNorm(Layers& g, std::string_view name, Value weight) {
                                   vector("v", Shape(shape.dims().subspan(1)))};
   g.DeclareSingular(weight, vectors.u, vectors.v);
   if (g.training()) {
-    // From the states themselves, which the forward pass leaves alone, or from what an earlier call
-    // has made of them: so all can be made again.
+    // The power iteration starts from the states themselves, which the forward pass does not
+    // change, or from the results of an earlier call. Therefore its results can be recomputed.
     ops::SingularVectors next;
     g.UpdateState(vectors.v, [&](Value now) {
       const bool first = builder.program().tensor(now).persistent;
@@ -128,7 +128,7 @@ Value QkNorm(Layers& g, Value qkv, HeadCounts counts, double eps, bool unit_offs
 
 namespace {
 
-// `longest`: of the texts that the program reads, in tokens.
+// `longest`: the longest text that the program reads, in tokens.
 ops::RotaryScaling RotaryScalingOf(const RopeScaling& scaling, int64_t longest) {
   using Kind = ops::RotaryScaling::Kind;
   ops::RotaryScaling made = {.factor = scaling.factor,
@@ -227,7 +227,8 @@ Value HeadRows(Layers& g, Value x, Head head) {
 
 namespace {
 
-// Pairs of documents: the log-probabilities of their targets, and the loss that these make.
+// For pairs of documents: computes the log-probabilities of their targets, and the preference loss
+// from these.
 Model::Outputs PreferenceHead(Layers& g, Value x, Value table, Value bias, double softcap) {
   const Value targets = g.Tokens("targets");
   Model::Outputs outputs;

@@ -68,7 +68,7 @@ Value Block(Layers& g, const ModelSpec& spec, const LlamaParts& parts, Value x,
              FeedForwardBranch(g, spec, RmsNorm(g, "norm_2", x, spec.norm_eps)));
 }
 
-// Where no query has more keys than the window, there is nothing to leave out.
+// A window that is at least as long as the text has no effect.
 AttentionMask MaskOf(Layers& g, const ModelSpec& spec, Head head, int64_t sequence) {
   AttentionMask mask = {.positions = DocumentPositions(g, spec, head)};
   const int64_t keys = head == Head::kLogits ? spec.max_sequence : sequence;
@@ -140,7 +140,7 @@ CheckpointTable LlamaTable(const ModelSpec& spec, bool packed_tensors) {
               {"block.*.mlp.down.weight", {{"layers.*.mlp.down_proj.weight"}}},
               {"norm.weight", {{"norm.weight"}}},
           },
-      .ignored = {"layers.*.self_attn.rotary_emb.inv_freq"},  // follows from rope_theta
+      .ignored = {"layers.*.self_attn.rotary_emb.inv_freq"},  // computed from rope_theta
   };
   AddHead(spec.tied, table);
   return table;

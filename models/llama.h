@@ -1,5 +1,5 @@
-// The forward pass of Llama and of families that are Llama but for a few parts. Such a family is a
-// file with a LanguageFamilyRegistration: qwen2.cc, qwen3.cc, mistral.cc, phi3.cc.
+// The forward pass of Llama and of families that differ from Llama in a few parts. Each such family
+// is a file with a LanguageFamilyRegistration: qwen2.cc, qwen3.cc, mistral.cc, phi3.cc.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,17 @@
 namespace plimsoll::models {
 
 struct LlamaParts {
-  // ModelSpec::attention_bias gives the output projection a bias, too, next to q, k and v.
+  // With ModelSpec::attention_bias, the output projection has a bias, too, in addition to q, k and
+  // v.
   bool projection_bias = false;
-  // An RMS norm of each head of q and k before their rotation (ops/norms/qk_norm.h).
+  // Each head of q and k has an RMS norm before the rotary embedding (ops/norms/qk_norm.h).
   bool qk_norm = false;
-  // Checkpoints hold q, k and v, and gate and up, as one tensor each, in this order of rows.
+  // Checkpoints store q, k and v as one tensor, and gate and up as another, stacked by rows in this
+  // order.
   bool packed_tensors = false;
 };
 
-// How tensor ranks share the parameters, and what checkpoints call them.
+// How the parameters are sharded among tensor-parallel ranks, and their names in checkpoints.
 std::vector<Sharding> LlamaSharding(const ModelSpec& spec);
 CheckpointTable LlamaTable(const ModelSpec& spec, bool packed_tensors = false);
 

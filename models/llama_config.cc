@@ -19,11 +19,11 @@ using formats::Read;
 
 namespace {
 
-// Only attention probabilities have dropout, so that `dropout` is set only with weights, whose
-// family a run file need not know.
+// Only attention probabilities have dropout. Therefore a run file may set `dropout` only if it also
+// names weights; it then need not know the family.
 Setting DropoutOfCheckpoints() {
   Setting dropout = LanguageSetting("dropout");
-  dropout.concurrent_weights = Setting::BesideWeights::kOnlyThere;
+  dropout.with_loaded_weights = Setting::WithLoadedWeights::kOnly;
   return dropout;
 }
 Setting AttentionDropout() {
@@ -56,8 +56,8 @@ std::vector<Setting> LlamaSettings(bool attention_bias, double norm_eps, const c
           LanguageSetting("init_std")};
 }
 
-// Two thirds of 4·width, so that three matrices cost as much as two of 4·width, rounded up to
-// a multiple of 256.
+// ffn_width is two thirds of 4·width, rounded up to a multiple of 256, so that three matrices cost
+// as much as two of 4·width.
 void DeriveLlama(Settings& settings) {
   settings.Derive("ffn_width", (8 * settings.Int("width") / 3 + 255) / 256 * 256);
 }
@@ -73,7 +73,8 @@ ModelSpec ReadLlamaConfig(const JsonObject& config, const char* family,
   spec.layers = SizeIn(config, "num_hidden_layers");
   spec.width = SizeIn(config, "hidden_size");
   spec.heads = SizeIn(config, "num_attention_heads");
-  // null means as many as query heads, also where an absent key means another number.
+  // null means as many key-value heads as query heads, even in families where a missing key means
+  // another number.
   const bool absent = !config.json().contains("num_key_value_heads");
   spec.kv_heads = SizeIn(config, "num_key_value_heads",
                          absent ? defaults.kv_heads.value_or(spec.heads) : spec.heads);

@@ -1,8 +1,8 @@
-// A checkpoint's tensors to parameters, in pieces and by several threads (LoadWeights).
+// Loads a checkpoint's tensors into parameters, in pieces and on several threads (LoadWeights).
 //
-// A tensor that is stored as the parameter's rows are is cut into pieces of a buffer's size, which
-// go to the taker as they are. A tensor that is stored in another order is read whole by one thread
-// and permuted into buffers, in its own type.
+// A tensor in its parameter's order is cut into pieces of a buffer's size, which are passed on
+// unchanged. A tensor in another order is read by one thread completely, and permuted into buffers
+// in its own type.
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -26,18 +26,18 @@ using formats::TensorType;
 using graph::DType;
 using graph::TypedElements;
 
-// Unwanted bytes between two wanted ones that cost less to read than another call of the system.
+// A gap of unwanted bytes up to this size costs less to read than another system call.
 constexpr int64_t kSmallGap = int64_t{128} << 10;
-// How many pieces ahead the system is told what will be read.
+// How many pieces in advance the system is asked to start reading.
 constexpr size_t kAhead = 8;
 
-// Some elements of a parameter, and how they are stored.
+// A range of a parameter's elements, and where they are stored.
 struct Piece {
   const Part* part = nullptr;
-  const SafetensorsReader* file = nullptr;  // nullptr: no file has the count
+  const SafetensorsReader* file = nullptr;  // nullptr: a count that no file has
   const TensorEntry* tensor = nullptr;
-  bool whole = false;  // the tensor has another order or shape, or is a count
-  int64_t begin = 0;   // of the tensor's elements
+  bool whole = false;  // read completely: the tensor has another order or shape, or is a count
+  int64_t begin = 0;   // range of the tensor's elements
   int64_t count = 0;
 
   int64_t at() const { return begin * formats::TypeBytes(tensor->type); }
@@ -55,9 +55,9 @@ DType TypeOf(TensorType type) {
   }
 }
 
-// Memory for tensors that are read whole. A thread waits until there is room, but one always gets
-// what it asks for. What a tensor leaves is used for another: new memory would cost more time than
-// the tensor's elements.
+// Memory for tensors that are read completely. A thread waits until enough memory is free; a single
+// tensor always gets its memory. Memory is reused for the next tensor, since allocating pages takes
+// longer than reading into them.
 class Scratch {
   struct Memory {
     std::unique_ptr<std::byte[]> data;
@@ -89,7 +89,7 @@ class Scratch {
       memory = std::move(*found);
       free_.erase(found);
     } else {
-      free_.clear();  // so that there is never more than is accounted for
+      free_.clear();  // frees cached memory, so that never more is allocated than is accounted for
       memory = {std::make_unique_for_overwrite<std::byte[]>(static_cast<size_t>(bytes)), bytes};
     }
     taken_ += memory.bytes;
@@ -165,7 +165,7 @@ class Loading {
     piece.whole = part.count || fitted || !part.order.empty();
     const int64_t first = part.first(), end = first + part.elements();
     const int64_t size = piece.whole ? 1 : formats::TypeBytes(piece.tensor->type);
-    // Of the part; joined over small gaps.
+    // The wanted ranges of the part, joined over small gaps.
     std::vector<ElementRange> ranges;
     for (const ElementRange& range : wanted) {
       const ElementRange own{std::max(range.begin, first) - first,
@@ -251,14 +251,14 @@ class Loading {
   struct Permutation {
     const Piece* piece;
     StagingTurns* turns;
-    int64_t most;  // elements in a buffer
+    int64_t most;  // elements that fit in a buffer
   };
   static int64_t Most(const StagingTurns& turns, int64_t size) {
     return static_cast<int64_t>(turns.bytes()) / size;
   }
 
-  // Gives as many rows of the parameter as a buffer holds at a time; where it doesn't hold one, the
-  // rows of a row.
+  // Passes on as many rows of the parameter as fit in a buffer at a time. If a single row does not
+  // fit, it is divided along its next dimension.
   template <typename Element>
   void Permute(const Permutation& of, const Element* from, std::span<const int64_t> shape,
                std::span<const int64_t> strides, int64_t first) {
@@ -282,7 +282,8 @@ class Loading {
     }
   }
 
-  // The elements of the parameter from number `first` on. Doubles become floats where they are.
+  // Passes on elements of the parameter, starting at number `first`. Doubles are first converted to
+  // floats in place.
   void Give(const Part& part, int64_t first, TensorType type, std::span<std::byte> bytes) {
     const auto count = static_cast<int64_t>(bytes.size()) / formats::TypeBytes(type);
     if (type == TensorType::kF64) {

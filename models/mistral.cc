@@ -1,4 +1,4 @@
-// Mistral 7B: Llama without biases, whose queries may see a window of the latest keys alone.
+// Mistral 7B: Llama without biases, with optional sliding-window attention.
 //   Jiang et al. 2023, "Mistral 7B".
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -26,7 +26,7 @@ std::optional<SpecProblem> FindMistralProblem(const ModelSpec& spec) {
 ModelSpec ReadMistral(const formats::JsonObject& config) {
   ModelSpec spec = ReadLlamaConfig(config, "mistral", {.kv_heads = 8});
   RequireSwitch(config, "attention_bias", false);
-  // As in transformers: null means no window, but without the key it is 4096.
+  // As in transformers, null means no window, but a missing key means 4096.
   if (!config.json().contains("sliding_window")) {
     spec.window = 4096;
   } else if (config.Has("sliding_window")) {

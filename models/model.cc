@@ -146,7 +146,7 @@ void Model::WriteConfig(nlohmann::ordered_json& config) const {
   for (const std::string& name : settings_.Names()) config[name] = JsonOf(settings_.Get(name));
 }
 
-// The forward pass is the only code that names parameters.
+// Parameters are listed by building the forward pass, since no other code names them.
 void Model::ListParameters() {
   std::set<std::string> known;
   for (const Objective& objective : objectives()) {

@@ -1,4 +1,4 @@
-// Tensors in another order of their dimensions.
+// Copies tensors with their dimensions in another order.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,8 @@ inline std::vector<int64_t> StridesOf(std::span<const int64_t> shape) {
   return strides;
 }
 
-// order[i] of each i, and the permutation that undoes `order`.
+// Ordered returns values[order[i]] for each i; the function after it returns the inverse
+// permutation of `order`.
 inline std::vector<int64_t> Ordered(std::span<const int64_t> values, std::span<const int> order) {
   std::vector<int64_t> ordered;
   for (const int i : order) ordered.push_back(values[static_cast<size_t>(i)]);
@@ -31,7 +32,7 @@ inline std::vector<int> Inverse(std::span<const int> order) {
   return inverse;
 }
 
-// As many elements as a cache line has make the side of a tile, which is transposed in one piece.
+// The side of a tile in elements, a cache line's worth. A tile is transposed in one piece.
 template <typename T>
 inline constexpr int64_t kTile = 64 / sizeof(T);
 
@@ -46,8 +47,8 @@ void TransposeTile(const T* from, int64_t from_stride, T* to, int64_t to_stride)
   }
 }
 
-// Copies a tensor of `shape` whose dimensions have these strides; the copy is row-major. Elements
-// that are neighbours in one dimension here and in another there are copied by tiles.
+// Copies a tensor of `shape` and `strides` to a row-major tensor. If the source's fastest dimension
+// differs from the copy's, elements are copied in tiles.
 template <typename T>
 void CopyPermuted(const T* from, std::span<const int64_t> shape, std::span<const int64_t> strides,
                   T* to) {
@@ -57,7 +58,7 @@ void CopyPermuted(const T* from, std::span<const int64_t> shape, std::span<const
   }
   const std::vector<int64_t> to_strides = StridesOf(shape);
   const size_t last = shape.size() - 1;
-  // The dimension, beside the last, in which elements are nearest to each other here.
+  // The dimension with the smallest stride in the source, except for the last dimension.
   size_t near = last;
   for (size_t i = 0; i < last; ++i) {
     if (near == last || strides[i] < strides[near]) near = i;

@@ -1,6 +1,6 @@
-// Phi-3 and Phi-4: Llama without biases, whose checkpoints hold q, k and v, and gate and up, as one
-// tensor each. Heads may turn in part, queries may see a window of the latest keys alone, and texts
-// longer than those of the first training are read by LongRoPE.
+// Phi-3 and Phi-4: Llama without biases. Checkpoints store q, k and v as one tensor, and gate and
+// up as another. Heads may rotate in part, attention may have a sliding window, and LongRoPE
+// extends the context beyond that of the first training.
 //   Abdin et al. 2024, "Phi-3 Technical Report: A Highly Capable Language Model Locally on Your
 //   Phone"; "Phi-4 Technical Report".
 //   Ding et al. 2024, "LongRoPE: Extending LLM Context Window Beyond 2 Million Tokens".
@@ -41,8 +41,8 @@ std::optional<SpecProblem> FindPhi3Problem(const ModelSpec& spec) {
   return FindRopeProblem(spec);
 }
 
-// Published files name the code with which they came before transformers had it. It computes the
-// same; that of other models may not.
+// Published files name the Python code that they were released with before transformers supported
+// the model. That code computes the same; the code of other models may not.
 void CheckCode(const JsonObject& config) {
   if (!config.Has("auto_map")) return;
   const JsonObject map = config.RequireObject("auto_map");
@@ -60,12 +60,12 @@ void CheckCode(const JsonObject& config) {
   }
 }
 
-// Rates of places that have no dropout here, and which all published models leave at 0.
+// Requires a dropout rate of 0 for a place that has no dropout here; all published models have 0.
 void RequireNoDropout(const JsonObject& config, const char* key) {
   if (config.GetFloat(key, 0) != 0) config.Fail(key, "only 0 is supported");
 }
 
-// Published files of Phi-4-mini have it; transformers doesn't read it.
+// Requires 1 for a key that published files of Phi-4-mini have and transformers does not read.
 void RequireOne(const JsonObject& config, const char* key) {
   if (config.GetFloat(key, 1) != 1) config.Fail(key, "only 1 is supported");
 }
@@ -78,7 +78,7 @@ ModelSpec ReadPhi3(const JsonObject& config) {
   }
   for (const char* key : {"resid_pdrop", "embd_pdrop"}) RequireNoDropout(config, key);
   for (const char* key : {"full_attn_mod", "interpolate_factor"}) RequireOne(config, key);
-  // As in transformers, no key means no window, as null does.
+  // A missing key means no window, as null does, as in transformers.
   if (config.Has("sliding_window")) spec.window = SizeIn(config, "sliding_window");
   return spec;
 }
@@ -89,7 +89,7 @@ void WritePhi3(const ModelSpec& spec, nlohmann::ordered_json& config) {
   config["embd_pdrop"] = 0.0;
   config["sliding_window"] =
       spec.window ? nlohmann::ordered_json(*spec.window) : nlohmann::ordered_json();
-  // Phi3Config's own default names a token that a small vocabulary doesn't have.
+  // The default of Phi3Config is a token id that a small vocabulary does not have.
   config["pad_token_id"] = nlohmann::ordered_json();
 }
 

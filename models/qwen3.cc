@@ -1,5 +1,5 @@
-// Qwen3 (dense): Llama with an RMS norm of each head of q and k before their rotation, and heads
-// whose width is given: heads · head_width need not be the model's width.
+// Qwen3 (dense): Llama with an RMS norm of each head of q and k before their rotation, and a
+// head width that is set independently: heads · head_width may differ from the model's width.
 //   Yang et al. 2025, "Qwen3 Technical Report".
 #include <nlohmann/json.hpp>
 #include <utility>

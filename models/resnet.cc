@@ -1,10 +1,12 @@
 // ResNet. He et al. 2016, "Deep Residual Learning for Image Recognition": for large images (table
 // 1: 18, 34, 50, 101 or 152 layers; the stride of a bottleneck is in its 3×3 convolution, as in
-// torchvision) and for small ones (section 4.2: 6n + 2 layers). Of those, shortcuts without
-// parameters have two forms, since the paper doesn't say which of the channels are the new ones:
-// zeros behind the old ones (`A`), or half of them on either side (`A_centered`), which is what
-// PyTorch programs for CIFAR have copied from one another: F.pad by planes // 4 on both sides.
-// Weights of one form are wrong in the other, although they have the same names and shapes.
+// torchvision) and for small images (section 4.2: 6n + 2 layers).
+//
+// The small ones have two variants of shortcuts without parameters, since the paper does not say
+// where the new channels are: zero channels after the old ones (`A`), or half of them on either
+// side (`A_centered`). The second is common in PyTorch programs for CIFAR: F.pad by planes // 4 on
+// both sides. Weights for one variant are wrong for the other, although their names and shapes are
+// equal.
 #include <fmt/format.h>
 
 #include <array>
@@ -31,11 +33,12 @@ namespace {
 using graph::Scope;
 using graph::Value;
 
-// What a depth stands for.
+// The architecture that a depth means.
 struct Form {
-  bool small = false;       // images: a stem of 3×3 without pooling, three stages from 16 channels
-  bool bottleneck = false;  // blocks of 1×1, 3×3, 1×1 with four times as many channels
-  std::vector<int64_t> blocks;  // of each stage
+  // For small images: a 3×3 stem without pooling, three stages from 16 channels.
+  bool small = false;
+  bool bottleneck = false;      // blocks of 1×1, 3×3, 1×1 with four times as many channels
+  std::vector<int64_t> blocks;  // the number of blocks in each stage
 };
 
 const std::map<int64_t, Form>& LargeForms() {
@@ -60,11 +63,11 @@ Form FormOf(int64_t depth) {
   return {true, false, {n, n, n}};
 }
 
-// Section 4.1's options.
+// The shortcut options of section 4.1.
 enum class ShortcutForm {
-  kZerosBehind,  // A
-  kZerosAround,  // A_centered
-  kProjection,   // B
+  kZerosBehind,  // A: zero channels after the old ones
+  kZerosAround,  // A_centered: zero channels on either side
+  kProjection,   // B: a projection
 };
 
 ShortcutForm ShortcutFormOf(const std::string& name) {
@@ -109,7 +112,7 @@ class ResNet final : public Model {
   void WriteConfig(nlohmann::ordered_json& config) const override {
     Model::WriteConfig(config);
     if (form_.small) return;
-    // As timm calls the two.
+    // timm's names for the two keys.
     config["architecture"] = fmt::format("resnet{}", settings().Int("depth"));
     config["num_classes"] = settings().Int("classes");
   }
@@ -136,14 +139,14 @@ class ResNet final : public Model {
   }
 
  private:
-  // Of the 3×3 convolutions of a stage.
+  // The channels of a stage's 3×3 convolutions.
   int64_t ChannelsOf(size_t stage) const { return (form_.small ? 16 : 64) << stage; }
   int64_t ConvolutionsOfBlock() const { return form_.bottleneck ? 3 : 2; }
   // Whether the first block of a stage has a projection.
   bool Projects(size_t stage) const {
     return stage == 0 ? form_.bottleneck : shortcut_ == ShortcutForm::kProjection;
   }
-  // What torchvision calls the batch norms.
+  // The names of the batch norms in torchvision.
   std::vector<std::string> NormsInFiles() const;
 
   Value ConvNorm(Layers& g, const std::string& number, Value x, int64_t channels,
@@ -170,7 +173,7 @@ class ResNet final : public Model {
     return ops::MaxPool2d(g.builder(), x, ops::Pool2d::Square(3, 2, 1), "pool");
   }
 
-  // x + its branch, with another x where the shape changes; then ReLU.
+  // Computes ReLU(shortcut(x) + branch(x)).
   Value Block(Layers& g, Value x, int64_t channels, int64_t stride, double drop_path) const {
     const int64_t outputs = form_.bottleneck ? 4 * channels : channels;
     Value branch;
@@ -216,8 +219,8 @@ std::vector<std::string> ResNet::NormsInFiles() const {
   return names;
 }
 
-// Torchvision's names, which are timm's, too; small ResNets have the like. Convolutions are stored
-// [outputs, inputs, height, width].
+// The names of torchvision, which timm shares; small ResNets have similar ones. Convolutions are
+// stored [outputs, inputs, height, width].
 CheckpointTable ResNet::checkpoint_table() const {
   CheckpointTable table;
   const auto conv = [&](const std::string& own, const std::string& in_files) {
@@ -237,7 +240,7 @@ CheckpointTable ResNet::checkpoint_table() const {
   norm("stem.norm", "bn1");
   for (size_t stage = 0; stage < form_.blocks.size(); ++stage) {
     const std::string own = fmt::format("stage.{}.block.*.", stage);
-    const std::string in_files = fmt::format("layer{}.*.", stage + 1);  // counted from 1
+    const std::string in_files = fmt::format("layer{}.*.", stage + 1);  // files count stages from 1
     for (int64_t i = 1; i <= ConvolutionsOfBlock(); ++i) {
       conv(fmt::format("{}conv_{}", own, i), fmt::format("{}conv{}", in_files, i));
       norm(fmt::format("{}norm_{}", own, i), fmt::format("{}bn{}", in_files, i));
@@ -267,14 +270,14 @@ std::vector<Setting> OwnSettings() {
               "running ones, which then stay as they are (docs/batch_norm.md).",
        .default_value = std::string("batch"),
        .choices = {"batch", "frozen"},
-       .concurrent_weights = Setting::BesideWeights::kYes},
+       .with_loaded_weights = Setting::WithLoadedWeights::kYes},
       {.name = "norm_samples",
        .doc = "Samples that a batch norm normalizes together, whatever the micro-batch, which is a "
               "multiple of it; 0: the whole micro-batch.",
        .default_value = int64_t{0},
        .min = 0,
        .max = 1e6,
-       .concurrent_weights = Setting::BesideWeights::kYes},
+       .with_loaded_weights = Setting::WithLoadedWeights::kYes},
       {.name = "shortcut",
        .type = Setting::Type::kChoice,
        .doc = "Shortcuts where the shape changes: `B` projects; `A` and `A_centered`, for 6n + 2 "
@@ -295,7 +298,7 @@ const FamilyRegistration kFamily({
     .settings = OwnSettings(),
     .complete = &CompleteClassifier,
     .make = [](const Settings& s) { return std::make_unique<ResNet>(s); },
-    // A folder of timm to which these settings were added has them as well.
+    // Keys that remain if these settings were added to a folder from timm.
     .config_keys = {formats::Harmless("architecture", "depth says it"),
                     formats::Harmless("num_classes", "classes says it"),
                     formats::Harmless("num_features", "depth says it"),

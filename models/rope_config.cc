@@ -24,9 +24,9 @@ namespace {
 
 constexpr const char* kOriginal = "original_max_position_embeddings";
 constexpr const char* kPartial = "partial_rotary_factor";
-constexpr int64_t kPhi3Original = 4096;  // without the key, in transformers' Phi3Config
+constexpr int64_t kPhi3Original = 4096;  // default of the key in transformers' Phi3Config
 
-// What a config.json says about the rotary embedding; an empty member: it says nothing.
+// What a config.json says about the rotary embedding; a key that it lacks is nullopt.
 struct Rope {
   std::optional<double> theta, partial;
   std::optional<RopeScaling> scaling;
@@ -53,12 +53,12 @@ struct Rope {
   }
 };
 
-// transformers' default for yarn, of Peng et al. 2023, equation 22.
+// transformers' default attention factor for yarn: Peng et al. 2023, equation 22.
 double YarnMagnitude(double factor, double scale = 1) {
   return factor <= 1 ? 1 : 0.1 * scale * std::log(factor) + 1;
 }
 
-// transformers' default for longrope, of Ding et al. 2024.
+// transformers' default attention factor for longrope: Ding et al. 2024.
 double LongropeMagnitude(double factor, int64_t original) {
   return factor <= 1 ? 1 : std::sqrt(1 + std::log(factor) / std::log(original));
 }
@@ -68,7 +68,7 @@ class RopeReader {
   RopeReader(const JsonObject& config, const ModelSpec& spec, RopeForm form)
       : config_(config), spec_(spec), form_(form) {}
 
-  // `key` is rope_scaling, as versions of transformers before 5 write it, or rope_parameters.
+  // `key` is rope_scaling, which transformers before version 5 writes, or rope_parameters.
   Rope Object(const char* key) const { return Parameters(config_.RequireObject(key)); }
 
   Rope Parameters(const JsonObject& object) const {
@@ -93,7 +93,7 @@ class RopeReader {
   }
 
  private:
-  // In the words of the form.
+  // The name of the type in this form.
   std::string Canonical(const std::string& type) const {
     const bool is_longrope = form_ == RopeForm::kPhi3 && (type == "su" || type == "yarn");
     return is_longrope ? "longrope" : type;
@@ -139,7 +139,7 @@ class RopeReader {
     Check(rope, {Read("factor"), Read(kOriginal), Read("attention_factor"), Read("beta_fast"),
                  Read("beta_slow"), Read("mscale"), Read("mscale_all_dim"), Read("truncate")});
     RopeScaling scaling = RopeScaling::Yarn(rope.RequireFloat("factor"), Original(rope));
-    // As in transformers, where 0 means the default.
+    // 0 means the default, as in transformers.
     const auto positive = [&](const char* key, double& value) {
       const double said = rope.GetFloat(key, 0);
       if (said < 0) rope.Fail(key, "must be above 0");
@@ -148,7 +148,7 @@ class RopeReader {
     };
     positive("beta_fast", scaling.beta_fast);
     positive("beta_slow", scaling.beta_slow);
-    // As in transformers, where null means false.
+    // null means false, as in transformers.
     scaling.truncate = rope.GetBool("truncate", !rope.json().contains("truncate"));
     double mscale = 0, all = 0;
     if (positive("mscale", mscale) != positive("mscale_all_dim", all)) {
@@ -180,7 +180,7 @@ class RopeReader {
     return scaling;
   }
 
-  // The length that the model was trained on first: next to the object, or in it.
+  // The sequence length of the first training, from a key of rope_scaling or of config.json itself.
   int64_t Original(const JsonObject& rope) const {
     const int64_t otherwise =
         form_ == RopeForm::kPhi3 ? kPhi3Original : SizeIn(rope, kOriginal, spec_.max_sequence);
@@ -194,7 +194,7 @@ class RopeReader {
     return original;
   }
 
-  // Refuses members that are not `of_type`, nor of all types.
+  // Refuses keys that are neither in `of_type` nor valid for all types.
   static void Check(const JsonObject& rope, const std::vector<KeyRule>& of_type) {
     formats::CheckKeys(
         rope,
@@ -206,7 +206,8 @@ class RopeReader {
   RopeForm form_;
 };
 
-// int(head_width · partial), as in transformers; 0: all.
+// The number of elements that rotate in each head, int(head_width · partial) as in transformers;
+// 0: all.
 int64_t RotaryWidthOf(const JsonObject& config, int64_t head_width, double partial) {
   const auto width = static_cast<int64_t>(static_cast<double>(head_width) * partial);
   if (width == head_width) return 0;
@@ -218,7 +219,7 @@ int64_t RotaryWidthOf(const JsonObject& config, int64_t head_width, double parti
   return width;
 }
 
-// A partial_rotary_factor from which RotaryWidthOf makes this width.
+// A partial_rotary_factor from which RotaryWidthOf computes this width.
 double PartialOf(const ModelSpec& spec) {
   if (spec.rotary_width == 0) return 1;
   const double whole = static_cast<double>(spec.head_width);
@@ -238,13 +239,13 @@ RopeScaling RopeScaling::Yarn(double factor, int64_t original_sequence) {
           .attention_factor = YarnMagnitude(factor)};
 }
 
-// All keys that give the same value must agree on it.
+// A file may give a value under several keys, which must agree.
 void ReadRope(const JsonObject& config, ModelSpec& spec, RopeForm form) {
   constexpr double kDefaultTheta = 10000.0;
   const RopeReader reader(config, spec, form);
   Rope rope;
   rope.partial = reader.Partial(config);
-  SizeIn(config, kOriginal, 1);  // transformers reads it only where there is a scaling
+  SizeIn(config, kOriginal, 1);  // transformers reads it only if the file has a scaling
   if (config.Has("rope_theta")) rope.theta = config.RequireFloat("rope_theta");
   const char* scaling_key = nullptr;
   for (const char* key : {"rope_scaling", "rope_parameters"}) {
@@ -312,7 +313,7 @@ void WriteRope(const ModelSpec& spec, nlohmann::ordered_json& config, RopeForm f
       if (!scaling.truncate) object["truncate"] = false;
       break;
     case RopeType::kLongrope: {
-      // Older versions of Phi-3 allow type, short_factor and long_factor alone.
+      // Older versions of Phi-3 only allow the keys type, short_factor and long_factor.
       object[outside ? "type" : "rope_type"] = "longrope";
       object["short_factor"] = scaling.short_factor;
       object["long_factor"] = scaling.long_factor;

@@ -13,7 +13,7 @@
 namespace plimsoll::models {
 namespace {
 
-// What a matrix says of each class.
+// The counts of each class in a confusion matrix.
 struct Counts {
   explicit Counts(std::span<const double> confusion)
       : classes(static_cast<size_t>(std::lround(std::sqrt(confusion.size())))),
@@ -48,14 +48,14 @@ double F1Of(std::span<const double, kCounts> counts) {
   return all == 0 ? 0 : right / all;
 }
 
-// Means of the moments.
+// Means computed from the moments.
 struct Means {
   explicit Means(std::span<const double> moments)
       : moments_(moments), count_(Sum(ops::kCountMoment)) {}
 
   double of(ops::Moment moment) const { return count_ == 0 ? 0 : Sum(moment) / count_; }
-  // The mean of a product without the product of the means. What rounding leaves of the variance of
-  // equal numbers counts as 0: the moments are known to 2^-36 of their value.
+  // The mean of a product minus the product of the means. The variance of equal numbers is 0 except
+  // for rounding errors, which count as 0: the moments have a relative accuracy of 2^-36.
   double Covariance(ops::Moment product, ops::Moment a, ops::Moment b) const {
     const double mean = of(product), covariance = mean - of(a) * of(b);
     return std::abs(covariance) < 0x1p-33 * std::abs(mean) ? 0 : covariance;
@@ -85,7 +85,7 @@ constexpr std::array<Score, sizeof...(kClasses)> ScoresOf(std::index_sequence<kC
   return {&DiceOf<kClasses>...};
 }
 
-// The Dice coefficients as functions, one for each class: a derived metric is a function whose only
+// One function for each class's Dice coefficient, since a derived metric is a function whose only
 // argument is the confusion matrix.
 constexpr std::array<Score, kMostClasses> kScores =
     ScoresOf(std::make_index_sequence<kMostClasses>());
@@ -170,7 +170,7 @@ double Dice(std::span<const double> confusion, int64_t of_class) {
   for (int64_t other = 0; other < classes; ++other) {
     either += confusion[of_class * classes + other] + confusion[other * classes + of_class];
   }
-  // 0 / 0 is NaN.
+  // 0 / 0 gives NaN.
   return 2 * confusion[of_class * classes + of_class] / either;
 }
 

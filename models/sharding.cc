@@ -46,7 +46,7 @@ std::vector<Stripe> SplitParameter::Stripes(int64_t rank) const {
              .count = shape_.dim(0) * own}};
   }
   std::vector<Stripe> stripes;
-  int64_t first = 0;  // row of the block
+  int64_t first = 0;  // first row of the block
   for (int64_t block : sharding_.blocks) {
     const int64_t own = block / ranks_;
     stripes.push_back(Stripe::Piece((first + rank * own) * columns, own * columns));

@@ -1,5 +1,5 @@
-// Sharding of parameters among tensor-parallel ranks: which part of a whole parameter belongs to
-// which rank. Pure functions of a model's sharding table; the caller keeps the numbers themselves.
+// Sharding of parameters among tensor-parallel ranks: which part of an unsharded parameter each
+// rank has. Only computes positions from a model's sharding table; the caller owns the data.
 //
 // Parameters have one or two dimensions. A part is contiguous within each of its blocks:
 //
@@ -21,19 +21,21 @@ namespace plimsoll::models {
 
 class SplitParameter {
  public:
-  // InternalError unless the ranks can share it equally.
+  // Throws InternalError unless the parameter can be divided equally among the ranks.
   SplitParameter(Sharding sharding, const graph::Shape& shape, int64_t ranks);
 
   Sharding::Split split() const { return sharding_.split; }
-  const graph::Shape& shape() const { return shape_; }  // of the whole
-  graph::Shape LocalShape() const;                      // of each part
+  const graph::Shape& shape() const { return shape_; }  // shape of the unsharded parameter
+  graph::Shape LocalShape() const;                      // shape of a rank's part
 
-  // The rank's part, whose elements are those of the stripes, one after the other, of the whole.
+  // The stripes of the unsharded parameter that, one after the other, are the rank's part.
   std::vector<Stripe> Stripes(int64_t rank) const;
-  // Calls `copy(in whole, in part, elements)` for each contiguous piece of the rank's part.
+  // Calls `copy(offset in the unsharded parameter, offset in the part, elements)` for each
+  // contiguous piece of the rank's part.
   void ForPieces(int64_t rank, FunctionRef<void(int64_t, int64_t, int64_t)> copy) const;
 
-  // `whole` and `part` have shape().elements() and LocalShape().elements().
+  // Copies a rank's part into the unsharded parameter `whole`. `whole` has shape().elements(),
+  // `part` LocalShape().elements().
   void PutPart(std::span<const float> part, int64_t rank, std::span<float> whole) const;
 
  private:
@@ -42,7 +44,7 @@ class SplitParameter {
   int64_t ranks_;
 };
 
-// The parameters that `ranks` ranks share, by name; empty for one rank.
+// The parameters that are split among `ranks` ranks, by name; empty for one rank.
 std::map<std::string, SplitParameter> SplitParameters(const Model& model, int64_t ranks);
 
 }  // namespace plimsoll::models

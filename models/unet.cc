@@ -1,10 +1,10 @@
-// U-Net for segmentation, of images or volumes. Ronneberger, Fischer and Brox 2015, "U-Net:
+// U-Net for segmentation of images or volumes. Ronneberger, Fischer and Brox 2015, "U-Net:
 // Convolutional Networks for Biomedical Image Segmentation"; Çiçek et al. 2016, "3D U-Net"; in the
 // form of nnU-Net (Isensee et al. 2021): convolutions with stride 2 on the way down, transposed
 // ones on the way up, instance norms and leaky ReLUs.
 //
-// A level down halves every side and doubles the channels. What a level made on the way down is
-// concatenated, on the way up, behind what comes from below.
+// Each level down halves every side and doubles the channels. On the way up, a level concatenates
+// the upsampled features with its own features from the way down, in this order.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -36,12 +36,12 @@ using graph::Shape;
 using graph::Value;
 
 constexpr double kNormEps = 1e-5;
-constexpr double kSlope = 0.01;  // of leaky ReLUs
+constexpr double kSlope = 0.01;  // slope of leaky ReLUs
 
-// logits[B,…,K] of the pixels. Head::kLoss reads the input "labels", i32[B,…] (negative: the pixel
-// counts for nothing), and its loss is that of ops/loss/dice.h, a mean over the samples. Outside of
-// training also the logits, and a metric: the confusion of all pixels, with "dice"
-// (models/scores.h).
+// Takes logits[B,…,K] of the pixels. With Head::kLoss, reads the input "labels", i32[B,…] (a
+// negative label: the pixel does not count); the loss is that of ops/loss/dice.h, a mean over the
+// samples. Outside of training, the logits are an output, too, and the confusion matrix of all
+// pixels is a metric, with "dice" (models/scores.h).
 Model::Outputs SegmentationHead(Layers& g, Value logits, Head head,
                                 const ops::DiceOptions& options) {
   Model::Outputs outputs;
@@ -66,7 +66,7 @@ Model::Outputs SegmentationHead(Layers& g, Value logits, Head head,
   return outputs;
 }
 
-// classes, and what the loss is made of.
+// The settings of the head: classes, and the weights of the loss.
 std::vector<Setting> SegmentationSettings() {
   const auto weight = [](const std::string& name, const std::string& doc) {
     return Setting{.name = name,
@@ -75,14 +75,14 @@ std::vector<Setting> SegmentationSettings() {
                    .default_value = 1.0,
                    .min = 0,
                    .max = 1e6,
-                   .concurrent_weights = Setting::BesideWeights::kYes};
+                   .with_loaded_weights = Setting::WithLoadedWeights::kYes};
   };
   const auto choice = [](const std::string& name, const std::string& doc, bool value) {
     return Setting{.name = name,
                    .type = Setting::Type::kBool,
                    .doc = doc,
                    .default_value = value,
-                   .concurrent_weights = Setting::BesideWeights::kYes};
+                   .with_loaded_weights = Setting::WithLoadedWeights::kYes};
   };
   return {{.name = "classes",
            .doc = "Classes that are told apart; class 0 is the background.",
@@ -90,7 +90,7 @@ std::vector<Setting> SegmentationSettings() {
            .required = "give the number of classes, with the background",
            .min = 1,
            .max = 1e7,
-           .concurrent_weights = Setting::BesideWeights::kYes},
+           .with_loaded_weights = Setting::WithLoadedWeights::kYes},
           weight("dice_weight", "Weight of the Dice loss, as MONAI's `lambda_dice`."),
           weight("cross_entropy_weight", "Weight of the cross-entropy, as MONAI's `lambda_ce`."),
           choice("dice_background", "Whether the Dice loss counts the background.", true),
@@ -112,7 +112,8 @@ ops::DiceOptions SegmentationOptionsOf(const Settings& settings) {
                                     .lambda_dice = settings.Float("dice_weight"),
                                     .lambda_ce = settings.Float("cross_entropy_weight")};
   if (options.lambda_dice == 0 && options.lambda_ce == 0) {
-    throw SettingError("dice_weight", "0 beside model.cross_entropy_weight: 0 leaves no loss");
+    throw SettingError("dice_weight",
+                       "0 together with model.cross_entropy_weight: 0 leaves no loss");
   }
   return options;
 }
@@ -190,8 +191,8 @@ class UNet final : public Model {
     return std::min(settings().Int("features") << level, settings().Int("most_features"));
   }
 
-  // [outer, kernel …, inner], filled as nnU-Net does it: normal with variance
-  // 2 / ((1 + slope²) · fan_in) (He et al. 2015, equation 15).
+  // A convolution's weight [outer, kernel …, inner], initialised as in nnU-Net: normal with
+  // variance 2 / ((1 + slope²) · fan_in) (He et al. 2015, equation 15).
   Value Weight(Layers& g, int64_t outer, int64_t kernel, int64_t inner) const {
     const int rank = is_volume() ? 3 : 2;
     std::vector<int64_t> dims = {outer};
@@ -202,7 +203,7 @@ class UNet final : public Model {
                        {Initializer::kNormal, std::sqrt(2 / ((1 + kSlope * kSlope) * fan_in))});
   }
 
-  // "Same" padding, as if the stride were 1.
+  // A convolution padded by "same", as if the stride were 1.
   Value Conv(Layers& g, const std::string& name, Value x, int64_t outputs, ConvForm form) const {
     Value weight, bias = graph::kNoTensor;
     {
@@ -215,7 +216,7 @@ class UNet final : public Model {
                      {.stride = {stride, stride, stride}, .pad = {pad, pad, pad}}, name);
   }
 
-  // Twice as many pixels along every side.
+  // A transposed convolution that doubles every side.
   Value Upsampled(Layers& g, Value x, int64_t outputs) const {
     Value weight, bias;
     {
@@ -226,8 +227,8 @@ class UNet final : public Model {
     return ops::ConvTranspose(g.builder(), x, weight, bias, {.stride = {2, 2, 2}}, {0, 0, 0}, "up");
   }
 
-  // Convolution, norm, leaky ReLU, several times; the first convolution has the stride. A bias
-  // would be lost in the norm's mean.
+  // Several times convolution, norm and leaky ReLU; the first convolution has the stride.
+  // Convolutions have no bias, since the norm would subtract it.
   Value Convolutions(Layers& g, Value x, int64_t outputs, int64_t stride) const {
     for (int64_t i = 0; i < settings().Int("convolutions"); ++i) {
       x = Conv(g, fmt::format("conv_{}", i), x, outputs, {.stride = i == 0 ? stride : 1});
@@ -245,7 +246,7 @@ class UNet final : public Model {
   }
 };
 
-// nnU-Net's names. Kernels are stored [outputs, inputs, depth, height, width], those of transposed
+// nnU-Net's names. Kernels are stored [outputs, inputs, depth, height, width]; for transposed
 // convolutions [inputs, outputs, …].
 CheckpointTable UNet::checkpoint_table() const {
   const std::vector<int> order =
@@ -281,7 +282,7 @@ Setting Side(const std::string& name, const std::string& doc) {
           .required = "give the size of what the model sees, in pixels",
           .min = 1,
           .max = 1e5,
-          .concurrent_weights = Setting::BesideWeights::kYes};
+          .with_loaded_weights = Setting::WithLoadedWeights::kYes};
 }
 
 std::vector<Setting> OwnSettings() {
@@ -291,7 +292,7 @@ std::vector<Setting> OwnSettings() {
        .default_value = int64_t{0},
        .min = 0,
        .max = 1e5,
-       .concurrent_weights = Setting::BesideWeights::kYes},
+       .with_loaded_weights = Setting::WithLoadedWeights::kYes},
       Side("image_height", "Height of the images or volumes that the model sees, in pixels."),
       Side("image_width", "Their width."),
       {.name = "channels",

@@ -39,7 +39,7 @@ Value Conv(Layers& g, std::string_view name, Value x, int64_t outputs, ConvOptio
 
 namespace {
 
-// A running statistic, which moves towards `measured`, [G,C], unless that is kNoTensor.
+// Declares a running statistic and updates it towards `measured`, [G,C], unless that is kNoTensor.
 Value RunningStatistic(Layers& g, const char* name, int64_t channels, float initial,
                        const BatchNormOptions& options, Value measured) {
   const bool groups = options.group_samples > 0;
@@ -56,7 +56,7 @@ Value RunningStatistic(Layers& g, const char* name, int64_t channels, float init
   return running;
 }
 
-// The statistics of the batch, which is to have more than one value in each channel and group.
+// The statistics of the batch; each channel and group must have more than one value.
 ops::BatchStatistics StatisticsOfBatch(Layers& g, Value x, const BatchNormOptions& options) {
   const int64_t batch = g.shape(x).dim(0);
   const int64_t groups = options.group_samples > 0 ? batch / options.group_samples : 1;
@@ -119,7 +119,7 @@ Setting DropPathSetting() {
           .min = 0,
           .max = 1,
           .below_max = true,
-          .concurrent_weights = Setting::BesideWeights::kYes};
+          .with_loaded_weights = Setting::WithLoadedWeights::kYes};
 }
 
 std::vector<Setting> ImageSettings() {
@@ -128,7 +128,7 @@ std::vector<Setting> ImageSettings() {
            .required = "give the images' height and width",
            .min = 1,
            .max = 1e5,
-           .concurrent_weights = Setting::BesideWeights::kYes},
+           .with_loaded_weights = Setting::WithLoadedWeights::kYes},
           {.name = "channels",
            .doc = "Channels of the images.",
            .default_value = int64_t{3},

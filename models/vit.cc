@@ -1,6 +1,6 @@
 // Vision transformer. Dosovitskiy et al. 2021, "An Image is Worth 16x16 Words: Transformers for
-// Image Recognition at Scale": an image is a row of patches, with a token before them whose last
-// state is classified.
+// Image Recognition at Scale": an image becomes a sequence of patches after a class token, whose
+// last state is classified.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,9 +31,9 @@ using graph::Value;
 constexpr const char* kName = "vit";
 constexpr const char* kPosition = "embed.position.weight";
 
-// The four elements, and their weights, that bicubic interpolation takes at `place` of a row of
-// `size`: Keys 1981, "Cubic Convolution Interpolation for Digital Image Processing", with a = −¾,
-// as PyTorch has it. Beyond the ends the outermost elements repeat.
+// The four elements of a row of `size`, and their weights, for bicubic interpolation at `place`:
+// Keys 1981, "Cubic Convolution Interpolation for Digital Image Processing", with a = −¾, as in
+// PyTorch. Beyond the ends, the outermost elements are repeated.
 struct CubicTaps {
   CubicTaps(double place, int64_t size) {
     constexpr double a = -0.75;
@@ -50,7 +50,7 @@ struct CubicTaps {
   int64_t indices[4];
 };
 
-// Resizes a square of from² vectors to one of to², by bicubic interpolation without smoothing.
+// Resizes a square of from_side² vectors to to_side², by bicubic interpolation without smoothing.
 void Resize(const float* from, int64_t from_side, int64_t to_side, int64_t width, float* to) {
   const double step = static_cast<double>(from_side) / static_cast<double>(to_side);
   const auto taps = [&](int64_t i) {
@@ -86,7 +86,7 @@ class Vit final : public Model {
     if (batch.sequence != 1) throw UserError("a ViT reads images, which have no sequence");
   }
   std::vector<Sharding> sharding() const override { return EncoderSharding(sizes_.width); }
-  bool shares_tokens() const override { return false; }  // one token is no patch
+  bool shares_tokens() const override { return false; }  // the class token is not a patch
   std::vector<std::pair<std::string, int64_t>> shared_sizes() const override {
     return EncoderSharedSizes(sizes_);
   }
@@ -108,7 +108,7 @@ class Vit final : public Model {
     const Value images = Images(g, s.Int("image_size"), s.Int("image_size"), s.Int("channels"));
     Value x = Dropout(g, "embed.dropout", Embed(g, images), g.dropout().embedding);
     x = Encoder(g, x, sizes_, NormPlace::kBefore);
-    // The other tokens' last states are read by nothing.
+    // No later node reads the last states of the other tokens.
     x = ops::SliceTokens(g.builder(), x, 0, 1, "class_token");
     x = ops::View(g.builder(), x, {g.batch().batch, sizes_.width});
     x = LayerNorm(g, "norm", x, sizes_.norm_eps);
@@ -118,7 +118,7 @@ class Vit final : public Model {
   }
 
  private:
-  // images [B,S,S,C] → [B,T,D] with T = 1 + (S/p)².
+  // Maps images [B,S,S,C] to tokens [B,T,D] with T = 1 + (S/p)².
   Value Embed(Layers& g, Value images) const {
     const Scope scope(g.builder(), "embed");
     const int64_t p = settings().Int("patch"), channels = settings().Int("channels");
@@ -153,7 +153,7 @@ CheckpointTable Vit::checkpoint_table() const {
   const int64_t patch = settings().Int("patch");
   table.entries.insert(
       table.entries.end(),
-      {{.parameter = "embed.patch.weight",  // stored [width, channels, height, width]
+      {{.parameter = "embed.patch.weight",  // stored as [width, channels, height, width]
         .tensors = {{embeddings + "patch_embeddings.projection.weight"}},
         .order = {0, 3, 1, 2},
         .view = {sizes_.width, patch, patch, settings().Int("channels")}},
@@ -172,7 +172,7 @@ CheckpointTable Vit::checkpoint_table() const {
   return table;
 }
 
-// The class token's position stays; those of the patches are resized as an image.
+// Keeps the class token's position, and resizes the positions of the patches like an image.
 void Vit::Fit(const ParameterInfo& parameter, std::span<const int64_t> shape,
               std::span<const float> stored, float* to) const {
   const int64_t width = parameter.shape.dim(1);

@@ -15,7 +15,7 @@ namespace {
 using formats::ModelSafetensors;
 using formats::TensorEntry;
 
-// Of a checkpoint with more bytes than this, pieces of each tensor are read.
+// In a checkpoint with more bytes than kMostBytes, only pieces of each tensor are read.
 constexpr int64_t kMostBytes = int64_t{2} << 30;
 constexpr int64_t kPieces = 16, kPieceBytes = int64_t{64} << 10;
 constexpr int64_t kBufferBytes = int64_t{1} << 20;
@@ -34,7 +34,7 @@ uint32_t ChecksumOf(const formats::SafetensorsReader& file, const TensorEntry& t
     }
     return crc;
   }
-  // The first piece begins with the tensor, and the last ends with it.
+  // The first piece is at the tensor's beginning, the last one at its end.
   const int64_t last = tensor.bytes - kPieceBytes;
   for (int64_t i = 0; i < kPieces; ++i) add(last * i / (kPieces - 1), kPieceBytes);
   return crc;

@@ -28,8 +28,8 @@ int RewriteNodes(graph::Program& program, Rewrite rewrite) {
 
 // Removes nodes[first] and replaces the last node by `last`; the nodes at `behind`, which are
 // between the two and sorted, move behind it.
-inline void MoveBehind(std::vector<graph::Node>& nodes, size_t first,
-                       const std::vector<size_t>& behind, graph::Node last) {
+inline void MoveAfter(std::vector<graph::Node>& nodes, size_t first,
+                      const std::vector<size_t>& behind, graph::Node last) {
   std::vector<graph::Node> moved;
   size_t to = first;
   for (size_t i = first + 1; i + 1 < nodes.size(); ++i) {

@@ -1,4 +1,5 @@
-// Parts of every page: the charting library, and our own style and scripts (reports/assets/).
+// Texts that every page contains: the charting library, and our own style and scripts
+// (reports/assets/).
 #pragma once
 
 #include <string_view>
@@ -7,6 +8,6 @@ namespace plimsoll::reports {
 
 extern const std::string_view kChartLibrary;  // Chart.js
 extern const std::string_view kStyle;
-extern const std::string_view kScript;  // of all views, in the order in which the scripts run
+extern const std::string_view kScript;  // scripts of all views, in the order in which they run
 
 }  // namespace plimsoll::reports

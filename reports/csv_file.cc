@@ -11,7 +11,7 @@
 namespace plimsoll::reports {
 namespace {
 
-// Returns an empty line when there is no such file.
+// The file's first line; empty if the file doesn't exist.
 std::string FirstLine(const std::string& path) {
   std::string line;
   std::ifstream file = OpenFile(path);

@@ -1,11 +1,12 @@
-// Names of metrics where they are shown as curves.
+// Names under which metrics are shown as curves.
 #pragma once
 
 #include <string>
 
 namespace plimsoll::reports {
 
-// A member of a row of metrics, in its group: "loss" as "train/loss", "eval_loss" as "eval/loss".
+// The name of a member of a row of metrics, with its group: "loss" becomes "train/loss",
+// "eval_loss" "eval/loss".
 inline std::string CurveName(const std::string& key) {
   return key.starts_with("eval_") ? "eval/" + key.substr(5) : "train/" + key;
 }

@@ -5,7 +5,7 @@ set -euo pipefail
 printf '#include "reports/assets.h"\n\nnamespace plimsoll::reports {\n'
 for argument in "$@"; do
   name=${argument%%=*} file=${argument#*=}
-  # What would end the literal, or the script element of a page early.
+  # Refuses text that would end the C++ literal, or the page's script element, early.
   if grep -qiF -e ')asset"' -e '</script' -e '</style' "$file"; then
     echo "embed.sh: $file cannot be embedded" >&2
     exit 1

@@ -44,7 +44,7 @@ std::string BytesField(int field, std::string_view bytes) {
   return Key(field, kBytes) + Varint(bytes.size()) + std::string(bytes);
 }
 
-// Event {wall_time = 1, step = 2, summary = 5 {value = 1}}.
+// Protocol buffer fields: Event {wall_time = 1, step = 2, summary = 5 {value = 1}}.
 std::string SummaryEvent(double wall_time, int64_t step, const std::string& value) {
   return DoubleField(1, wall_time) + IntField(2, step) + BytesField(5, BytesField(1, value));
 }
@@ -72,13 +72,13 @@ std::string VersionEvent(double wall_time) {
 }
 
 std::string RestartEvent(double wall_time, int64_t step) {
-  // session_log = 7 {status = 1: START}
+  // Fields: session_log = 7 {status = 1: START}
   constexpr int kStart = 1;
   return DoubleField(1, wall_time) + IntField(2, step) + BytesField(7, IntField(1, kStart));
 }
 
 std::string ScalarEvent(double wall_time, int64_t step, std::string_view tag, double value) {
-  // Value {tag = 1, simple_value = 2}
+  // Fields: Value {tag = 1, simple_value = 2}
   return SummaryEvent(wall_time, step,
                       BytesField(1, tag) + FloatField(2, static_cast<float>(value)));
 }
@@ -117,7 +117,7 @@ void EventFile::AddRow(const nlohmann::ordered_json& row) {
 }
 
 void EventFile::AddText(const std::string& tag, const std::string& text, int64_t step) {
-  // In Markdown, four spaces make a line verbatim.
+  // Indents by four spaces, which makes a line of Markdown verbatim.
   std::string indented = "    ";
   for (char c : text) {
     indented += c;

@@ -16,12 +16,12 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Pixels.
+// Sizes in pixels.
 constexpr double kWidth = 880, kHeight = 480;
 constexpr double kLeft = 84, kRight = 850, kTop = 64, kBottom = 418;
 constexpr double kText = 12, kCharacter = 6.4, kDot = 5;
 
-// Those of assets/style.css and assets/theme.js.
+// The colours of assets/style.css and assets/theme.js.
 constexpr const char *kInk = "#1c2024", *kQuiet = "#60666e", *kGrid = "#dfe2e6",
                      *kBudget = "#c4372b";
 constexpr std::array kSeries = {"#3b82c4", "#f28e2b", "#46a15b", "#d95f5f", "#9a6fb0",
@@ -51,13 +51,13 @@ std::string Line(double x1, double y1, double x2, double y2, const char* color,
                      x1, y1, x2, y2, color, more.empty() ? "" : " " + more);
 }
 
-// An axis from a number of steps on; its amounts are bytes or milliseconds.
+// An axis that maps values to pixels between `from` and `to`. Its values are bytes or milliseconds.
 class Axis {
  public:
   Axis(const ordered_json& view, const std::vector<double>& values, double from, double to)
       : label_(view.at("label")), bytes_(view.at("unit") == "bytes"), from_(from), to_(to) {
     const auto [least, most] = std::ranges::minmax(values);
-    // An axis shows 0 unless all values are far from it.
+    // The axis includes 0 unless all values are far from it.
     const double start = least > 0.5 * most ? least - 0.25 * (most - least) : 0;
     const double unit =
         bytes_ ? std::exp2(10 * std::floor(std::log2(std::max(most, 1.0)) / 10)) : 1;
@@ -108,11 +108,11 @@ bool Overlap(const Box& a, const Box& b) {
   return a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
 }
 
-// Names are next to their points or, where that is crowded, at the end of a line: greedily, at the
-// nearest place that is free.
+// Places the names of points. A name is next to its point or, where that is crowded, at the end of
+// a line from it. Names are placed greedily, each at its nearest free place.
 class Names {
  public:
-  // `x`, `y`: a point's middle.
+  // `x`, `y`: the centre of a point.
   void AddDot(double x, double y) {
     taken_.push_back({x - kDot - 1, y - kDot - 1, x + kDot + 1, y + kDot + 1});
   }
@@ -122,7 +122,7 @@ class Names {
     for (const double distance : {8.0, 14.0, 22.0, 32.0, 46.0, 64.0, 86.0, 112.0, 144.0, 180.0}) {
       constexpr int kDirections = 16;
       for (int i = 0; i < kDirections; ++i) {
-        // To the right, then by turns below and above it.
+        // Tries the right of the point first, then angles below and above it in turn.
         const int turn = i % 2 == 0 ? i / 2 : -(i + 1) / 2;
         const double angle = 2 * std::acos(-1.0) * turn / kDirections;
         const double middle = x + std::cos(angle) * (distance + width / 2);
@@ -142,7 +142,7 @@ class Names {
         return text + Words(box.left, box.bottom - 2, name, kInk);
       }
     }
-    return "";  // there is no room; the title of the point has it
+    return "";  // no place is free: only the point's title has the name
   }
 
  private:
@@ -162,7 +162,7 @@ std::string Dot(double x, double y, const ordered_json& point, const char* color
                      y, r, -r, r, r, -r, r, color, title);
 }
 
-// The points that no other beats in both, from left to right.
+// The points that no other point beats in both memory and time, from left to right.
 std::vector<ordered_json> Best(const ordered_json& points) {
   std::vector<ordered_json> sorted(points.begin(), points.end()), best;
   std::ranges::sort(sorted, {}, [](const ordered_json& point) {
@@ -271,7 +271,7 @@ std::string Chart(const ordered_json& view) {
   const ordered_json& points = view.at("points");
   std::vector<double> across = Numbers(points, "x");
   const double most = std::ranges::max(across);
-  // Budgets and spreads that lie far outside stay there.
+  // Budgets and spreads far outside the points' range don't extend the axes.
   for (const double budget : Numbers(view.at("lines"), "value")) {
     if (budget < 1.5 * most) across.push_back(budget);
   }

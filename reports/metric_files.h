@@ -1,4 +1,5 @@
-// Metrics in files for other programs: a table for spreadsheets, and events for TensorBoard.
+// Writes metrics into files for other programs: a table for spreadsheets, and events for
+// TensorBoard.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +11,15 @@
 
 namespace plimsoll::reports {
 
-// A number or a text as a cell by RFC 4180; null: empty.
+// A number or a text as a CSV cell (RFC 4180); null becomes an empty cell.
 std::string CsvCell(const nlohmann::ordered_json& value);
 
 // Writes rows of metrics as one table, with the same columns from the first line to the last.
 // Format: RFC 4180, with "\n" as line end. Errors are UserErrors that name the file.
 class CsvFile {
  public:
-  // With `append`, continues a file that has the same columns; throws UserError when it has others.
-  // Otherwise, or if there is no file, starts a new one.
+  // With `append`, continues an existing file; throws a UserError if its columns differ. Otherwise,
+  // or if the file doesn't exist, starts a new file.
   CsvFile(const std::string& path, std::vector<std::string> columns, bool append = false);
   ~CsvFile();
   CsvFile(const CsvFile&) = delete;
@@ -36,22 +37,23 @@ class CsvFile {
   std::FILE* file_;
 };
 
-// The bytes of event files, from which TensorBoard shows metrics (`tensorboard --logdir RUNS`):
-// records in TensorFlow's TFRecord format, each an Event in Protocol Buffers
+// Event files, from which TensorBoard shows metrics (`tensorboard --logdir RUNS`). They consist of
+// records in TensorFlow's TFRecord format; each record is an Event in Protocol Buffers
 // (tensorflow/core/util/event.proto, framework/summary.proto).
 
-// length (8 bytes), its masked checksum (4), the bytes, their masked checksum (4); little-endian.
+// The bytes of a record: length (8 bytes), its masked checksum (4), the event, its masked checksum
+// (4); little-endian.
 std::string Record(std::string_view bytes);
 
-// Events. `wall_time` in seconds since 1970.
-std::string VersionEvent(double wall_time);  // the first of a file
-// Invalidates the events of this step and later ones in earlier files of the folder.
+// The bytes of events. `wall_time` is in seconds since 1970.
+std::string VersionEvent(double wall_time);  // the first event of a file
+// An event that invalidates the events of this step and later ones in earlier files of the folder.
 std::string RestartEvent(double wall_time, int64_t step);
 std::string ScalarEvent(double wall_time, int64_t step, std::string_view tag, double value);
-// Markdown for TensorBoard's text page.
+// An event with Markdown for TensorBoard's text page.
 std::string TextEvent(double wall_time, int64_t step, std::string_view tag, std::string_view text);
 
-// Writes metrics to such a file. Errors are UserErrors that name the file.
+// Writes metrics to an event file. Errors are UserErrors that name the file.
 class EventFile {
  public:
   // Creates FOLDER/events.out.tfevents.SECONDS.HOST.PROCESS. Files of earlier runs stay:
@@ -61,7 +63,8 @@ class EventFile {
   EventFile(const EventFile&) = delete;
   EventFile& operator=(const EventFile&) = delete;
 
-  // The run continues from this step: TensorBoard drops the events of earlier files from there on.
+  // Marks that the run continues from this step: TensorBoard drops the events of earlier files from
+  // this step on.
   void Restart(int64_t step);
   // Adds every number in a row of metrics, at its "step": {"loss": 2.5} as train/loss,
   // {"eval_loss": 2.6} as eval/loss.

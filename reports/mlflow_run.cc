@@ -28,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// MLflow refuses longer ones.
+// MLflow refuses longer texts.
 constexpr size_t kMostNameBytes = 250, kMostParamBytes = 6000, kMostTagBytes = 8000;
 
 int64_t Milliseconds() {
@@ -43,12 +43,12 @@ void MakeFolders(const fs::path& path) {
   if (error) throw UserError(path.string() + ": cannot be made (" + error.message() + ")");
 }
 
-// A power cut may lose it.
+// Writes a file without waiting for the disk: a power cut may lose it.
 void WriteText(const std::string& path, const std::string& text) {
   WriteWhole(path, text, OutputFile::Sync::kNo);
 }
 
-// Lines without their ends; one that was cut off is left out.
+// The lines of a file without their ends. An incomplete last line is left out.
 std::vector<std::string> WholeLines(const std::string& path) {
   std::vector<std::string> lines;
   std::ifstream file = OpenFile(path);
@@ -87,13 +87,13 @@ std::string Cut(const std::string& text, size_t most) {
   return text.substr(0, most);
 }
 
-// A string of YAML: those of JSON are.
+// A YAML string; a JSON string is one.
 std::string YamlText(const std::string& text) {
   using json = nlohmann::json;
   return json(text).dump(-1, ' ', /*ensure_ascii=*/false, json::error_handler_t::replace);
 }
 
-// The ways in which MLflow and we write `name: …`.
+// Whether the line sets `name`, in one of the forms in which MLflow and we write it.
 bool IsNamed(const std::string& line, const std::string& name) {
   return line == "name: " + name || line == "name: '" + Replaced(name, {{"'", "''"}}) + "'" ||
          line == "name: " + YamlText(name);
@@ -112,7 +112,7 @@ std::string FileUri(const std::string& path) {
   return uri;
 }
 
-// Replaces lines of "key: value", or adds them.
+// Sets lines of "key: value": replaces existing lines and adds missing ones.
 void SetMeta(const std::string& path,
              const std::vector<std::pair<std::string, std::string>>& changes) {
   std::vector<std::string> lines = WholeLines(path);
@@ -129,7 +129,8 @@ void SetMeta(const std::string& path,
   WriteText(path, Joined(lines));
 }
 
-// The experiment's folder. Processes that make the same one at a time make it alike.
+// Finds or makes the experiment's folder. Processes that make the same experiment at a time make it
+// identically.
 std::string ExperimentFor(const std::string& folder, const std::string& name) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
@@ -160,7 +161,7 @@ std::string RandomId() {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-// Of "milliseconds value step"; nothing when it is no such line.
+// The step in a line "milliseconds value step"; nullopt if the line has another form.
 std::optional<int64_t> StepOf(const std::string& line) {
   const size_t space = line.rfind(' ');
   int64_t step = 0;
@@ -180,7 +181,7 @@ MlflowRun::MlflowRun(std::string folder, const MlflowFacts& facts, const std::st
   continues_ = !place.empty() && fs::exists(folder_ + "/" + place + "/meta.yaml", error);
   if (!continues_) place_ = ExperimentFor(folder_, facts.experiment) + "/" + RandomId();
   run_ = folder_ + "/" + place_;
-  // MLflow knows a run by these three.
+  // A run in MLflow's store needs these folders.
   for (const char* part : {"/metrics", "/params", "/artifacts", "/tags"}) MakeFolders(run_ + part);
   WriteTexts("params", facts.params);
   WriteTexts("tags", facts.tags);
@@ -222,7 +223,7 @@ void MlflowRun::Restart(int64_t step) {
       return !at || *at >= step;
     });
     if (lines.empty()) {
-      fs::remove(file, error);  // MLflow refuses empty ones
+      fs::remove(file, error);  // MLflow refuses empty files
     } else {
       WriteText(file, Joined(lines));
     }

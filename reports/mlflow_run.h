@@ -1,14 +1,12 @@
 // Writes a run into a folder of MLflow's file store ("mlruns"), which `mlflow ui` shows:
 //
 //   EXPERIMENT/meta.yaml                  the experiment's name
-//   EXPERIMENT/RUN/meta.yaml              the run's name, status, times, and where its files are
-//   EXPERIMENT/RUN/params/KEY             a text each, as tags/KEY
-//   EXPERIMENT/RUN/metrics/train/NAME     a line for each step: milliseconds since 1970, value,
-//   step
+//   EXPERIMENT/RUN/meta.yaml              the run's name, status, times, and artifact folder
+//   EXPERIMENT/RUN/params/KEY             the text of a parameter; tags/KEY: of a tag
+//   EXPERIMENT/RUN/metrics/train/NAME     a line per step: milliseconds since 1970, value, step
 //
-// Names may have letters and digits of ASCII, "_", "-", "." and spaces; each other character
-// becomes
-// "_".
+// Names may contain ASCII letters and digits, "_", "-", "." and spaces. Each other character
+// becomes "_".
 #pragma once
 
 #include <cstdint>
@@ -24,33 +22,35 @@
 namespace plimsoll::reports {
 
 struct MlflowFacts {
-  std::string experiment;  // its name; made when missing
-  std::string name;        // of the run
+  std::string experiment;  // experiment's name; made if missing
+  std::string name;        // name of the run
   std::string user;
-  std::string files;  // the folder with the run's files; they stay there
+  std::string files;  // folder with the run's files, which stay there
   std::vector<std::pair<std::string, std::string>> params, tags;
 };
 
-// Errors are UserErrors that name the file.
+// Writes one run. Errors are UserErrors that name the file.
 class MlflowRun {
  public:
-  enum class Status { kRunning = 1, kFinished = 3, kFailed = 4, kKilled = 5 };  // MLflow's numbers
+  // Numbers as in MLflow.
+  enum class Status { kRunning = 1, kFinished = 3, kFailed = 4, kKilled = 5 };
 
-  // In `folder`, which is made when missing. Continues the run that `place` names, if it is
-  // there, and makes a new one otherwise.
+  // Writes into `folder`, which is made if missing. Continues the run that `place` names, if it
+  // exists; otherwise makes a new run.
   MlflowRun(std::string folder, const MlflowFacts& facts, const std::string& place = "");
 
-  // EXPERIMENT/RUN.
+  // The run's folder relative to the store: EXPERIMENT/RUN.
   const std::string& place() const { return place_; }
-  // Whether it went on with that run.
+  // Whether this continues an existing run.
   bool continues() const { return continues_; }
 
-  // The run continues from this step: drops the rows of this step and later ones, and a line
-  // that was cut off.
+  // Prepares to continue from this step: drops the rows of this step and later ones, and an
+  // incomplete line.
   void Restart(int64_t step);
-  // Adds every number in a row of metrics, at its "step". The lines are whole, or not there.
+  // Adds every number in a row of metrics, at its "step". A line is written completely or not at
+  // all.
   void AddRow(const nlohmann::ordered_json& row);
-  // `reason`: of the end, in words; empty: none to tell.
+  // `reason`: why the run ended, in words; empty: no reason.
   void SetStatus(Status status, const std::string& reason);
 
  private:
@@ -60,9 +60,9 @@ class MlflowRun {
 
   std::string folder_;
   std::string place_;
-  std::string run_;  // its folder
+  std::string run_;  // path of the run's folder
   bool continues_ = false;
-  std::map<std::string, std::unique_ptr<LineFile>> curves_;  // by name
+  std::map<std::string, std::unique_ptr<LineFile>> curves_;  // by metric
 };
 
 }  // namespace plimsoll::reports

@@ -8,7 +8,7 @@
 namespace plimsoll::reports {
 namespace {
 
-// JSON that is safe in a script element: without any "<" there is no "</script" or "<!--".
+// JSON that is safe in a script element: it has no "<", and so no "</script" or "<!--".
 std::string ScriptJson(const nlohmann::ordered_json& value) {
   using Json = nlohmann::ordered_json;
   return Replaced(value.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace),
@@ -25,7 +25,7 @@ std::string Render(const Page& page) {
       "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n"
-      // The page requests nothing from the network, whatever its data is.
+      // Forbids the page to request anything from the network, whatever its data is.
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
       "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n"
       "<title>{}</title>\n<style>\n{}</style>\n"

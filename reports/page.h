@@ -1,5 +1,5 @@
-// Self-contained HTML pages: data as JSON, and views that draw it (reports/README.md lists them). A
-// page opens from disk without a network, in dark and light mode, and can be printed.
+// Self-contained HTML pages: data as JSON, and views that draw it (reports/README.md lists the
+// views). A page opens from disk without a network, in dark and light mode, and can be printed.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,13 +11,13 @@ namespace plimsoll::reports {
 struct Page {
   std::string title;
   std::string subtitle;
-  // In the order of the page: {"type": "lines", "title": …, …}.
+  // The views in the order of the page: {"type": "lines", "title": …, …}.
   nlohmann::ordered_json views = nlohmann::ordered_json::array();
-  // The file will change: a browser reloads it at this interval in seconds.
+  // Set if the file will change: browsers reload it at this interval in seconds.
   std::optional<int> reload_seconds = {};
 };
 
-// The HTML document. No data can end the element that holds it.
+// Renders the HTML document. No data can end the element that contains it.
 std::string Render(const Page& page);
 
 }  // namespace plimsoll::reports

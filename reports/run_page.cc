@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 constexpr int kRefreshSeconds = 10;
 
-// A chart over the steps.
+// A chart of a metric over the steps.
 struct Curve {
   const char* key;  // member of the rows
   const char* title;
@@ -31,7 +31,7 @@ constexpr Curve kCurves[] = {
     {"tokens_per_s", "Tokens per second", "count"}, {"step_ms", "Time of a step", "ms"},
     {"data_ms", "Time for data in a step", "ms"},   {"mfu", "Model FLOPs utilisation", "percent"},
 };
-// Only the newest are shown; a page is no place for thousands.
+// Only this number of divergences is shown, the newest ones.
 constexpr size_t kMostDivergences = 100;
 
 constexpr Curve kScalingCurves[] = {
@@ -55,7 +55,7 @@ ordered_json LinesView(const std::string& title, const std::string& unit) {
           {"series", ordered_json::array()}};
 }
 
-// The key itself, "loss"; with named objectives "critic.loss" and so on.
+// The keys of a metric: the key itself, "loss"; with named objectives "critic.loss" and so on.
 std::vector<std::string> KeysOf(const RunFacts& facts, const std::string& key) {
   if (facts.objectives.empty()) return {key};
   std::vector<std::string> keys;

@@ -17,8 +17,8 @@ bool Has(const ordered_json& row, const char* key) {
   return row.contains(key) && !row.at(key).is_null();
 }
 
-// Adds a view with a picture of each row that has this member: `list` names the pictures in the
-// view, and `part` the member in a picture.
+// Adds a view with one picture for each row that has `member`. `list` is the view's member for the
+// pictures, and `part` the picture's member for the row's `member`.
 void AddPictures(const ordered_json& study, const char* member, const char* list, const char* part,
                  ordered_json view, ordered_json& views) {
   for (const ordered_json& row : study.at("rows")) {
@@ -32,10 +32,12 @@ void AddPictures(const ordered_json& study, const char* member, const char* list
   if (view.contains(list)) views.push_back(std::move(view));
 }
 
-// `member` is the member of the rows that holds the curve. Rows with equal curves share one.
+// Adds a view of the rows' curves, which are in `member` of each row. Rows with equal curves share
+// one curve.
 void AddCurves(const ordered_json& study, const char* member, const char* title, bool few,
                ordered_json& views) {
-  std::vector<std::pair<const ordered_json*, std::vector<std::string>>> curves;  // with their rows
+  // Each curve with its rows.
+  std::vector<std::pair<const ordered_json*, std::vector<std::string>>> curves;
   for (const ordered_json& row : study.at("rows")) {
     if (!Has(row, member)) continue;
     const ordered_json& curve = row.at(member);
@@ -44,7 +46,7 @@ void AddCurves(const ordered_json& study, const char* member, const char* title,
     equal->second.push_back(row.at("name").get<std::string>());
   }
   if (curves.empty()) return;
-  constexpr size_t kShown = 4;  // names for which a legend has room
+  constexpr size_t kShown = 4;  // a legend has room for this number of names
   ordered_json series = ordered_json::array();
   std::string bands, equal;
   for (const auto& [curve, rows] : curves) {
@@ -59,7 +61,7 @@ void AddCurves(const ordered_json& study, const char* member, const char* title,
     }
     if (rows.size() > 1) equal += " Equal to the bit: " + ListOf(rows, rows.size()) + ".";
   }
-  // Says what lines cannot show.
+  // The note says what lines cannot show.
   const std::string note = bands + equal;
   views.push_back({{"type", "lines"},
                    {"title", title},
@@ -71,7 +73,7 @@ void AddCurves(const ordered_json& study, const char* member, const char* title,
                    {"series", std::move(series)}});
 }
 
-// Each budget once.
+// One line for each distinct budget.
 ordered_json BudgetLines(const ordered_json& study) {
   ordered_json lines = ordered_json::array();
   for (const ordered_json& row : study.at("rows")) {
@@ -132,7 +134,7 @@ std::string StudyPage(const ordered_json& study) {
                         {"choice", true},
                         {"columns", study.at("columns")},
                         {"rows", study.at("rows")}});
-  // The table's rows keep only the members that it shows.
+  // Removes members that the table doesn't show from its rows.
   for (ordered_json& row : page.views.back()["rows"]) {
     for (const char* key : {"bytes_by_role", "timeline", "curve", "eval_curve"}) row.erase(key);
   }

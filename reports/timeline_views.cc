@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 ordered_json Phases(const ordered_json& nodes) {
   ordered_json phases = ordered_json::array();
   for (size_t n = 0; n < nodes.size(); ++n) {
-    // A recomputed node belongs to the backward pass, which needs it.
+    // A recomputed node counts as part of the backward pass, which needs it.
     std::string phase = nodes[n].at("phase");
     if (phase == "recompute") phase = "backward";
     if (phases.empty() || phases.back()["name"] != phase) {
@@ -42,8 +42,8 @@ ordered_json DescribeProgram(const ordered_json& program) {
             {"scope", nodes[peak].at("scope")}}}};
 }
 
-// Visits the tensors of a buffer, which follow one another in the same bytes: calls visit(tensor,
-// birth, death) with the nodes, both included.
+// Visits the tensors of a buffer, which use the same bytes one after another: calls visit(tensor,
+// birth, death) with the first and the last node of the tensor's lifetime.
 template <typename Visit>
 void ForEachTensor(const ordered_json& buffer, const Visit& visit) {
   const ordered_json* tensor = &buffer;
@@ -59,9 +59,10 @@ void ForEachTensor(const ordered_json& buffer, const Visit& visit) {
   visit(*tensor, birth, buffer.at("death").get<int64_t>());
 }
 
-using Series = std::map<std::string, std::vector<int64_t>>;  // by role: bytes at each node
+using Series = std::map<std::string, std::vector<int64_t>>;  // bytes at each node, by role
 
-// Adds the bytes at `birth` and subtracts them after `death`; a running sum follows later.
+// Adds the bytes at `birth` and subtracts them after `death`. The caller later turns these changes
+// into running sums.
 void Add(std::vector<int64_t>& bytes_at, int64_t birth, int64_t death, int64_t bytes) {
   if (birth > death) return;
   bytes_at[birth] += bytes;
@@ -87,7 +88,7 @@ Series RolesOverNodes(const ordered_json& timeline, const ordered_json& program,
   return roles;
 }
 
-// Takes one node of each run of neighbours: the one with the most bytes.
+// Selects one node of each group of neighbours: the one with the most bytes.
 std::vector<size_t> Sample(const std::vector<int64_t>& live, size_t samples) {
   std::vector<size_t> at;
   const size_t count = std::min(samples, live.size());

@@ -54,7 +54,7 @@ void Arena::CheckCanary() const {
   if (!canary_) return;
   for (int64_t i = bytes_; i < mapped_bytes_; ++i) {
     if (data_[i] != std::byte{kCanary}) {
-      throw InternalError(fmt::format("arena: byte {} was written, {} behind the planned end of {}",
+      throw InternalError(fmt::format("arena: byte {} was written, {} after the planned end of {}",
                                       i, i - bytes_, bytes_));
     }
   }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kFolder = "/sys/fs/cgroup";
 
-// Whether "cpuset,memory" names memory.
+// Whether `controllers`, a list such as "cpuset,memory", contains `name`.
 bool Names(std::string_view controllers, std::string_view name) {
   for (size_t at = controllers.find(name); at != controllers.npos;
        at = controllers.find(name, at + 1)) {
@@ -26,7 +26,8 @@ bool Names(std::string_view controllers, std::string_view name) {
   return false;
 }
 
-// `top`: the folder of all groups of a kind; `group`: the process's one below it.
+// Calls `look` with a control group and all its ancestors. `top`: the folder of all groups of one
+// kind; `group`: the path of the process's group below `top`.
 void GoUp(const SystemPath& top, const char* group, bool unified,
           FunctionRef<void(const ControlGroup&)> look) {
   SystemPath below = JoinPath("", group);
@@ -83,7 +84,7 @@ uint64_t ControlGroup::Id() const {
 
 void ForEachControlGroup(const char* root, std::string_view controller,
                          FunctionRef<void(const ControlGroup&)> look) {
-  // Lines "0::/jobs/7", or, of older systems, "5:cpuset,memory:/jobs/7".
+  // The lines are like "0::/jobs/7" or, on older systems, "5:cpuset,memory:/jobs/7".
   SystemText groups;
   if (!ReadSystemText(JoinPath(root, "/proc/self/cgroup").data(), groups)) return;
   std::array<char, 64> kind{'/'};  // "/memory": an older system's folder of this controller

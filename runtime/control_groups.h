@@ -1,4 +1,4 @@
-// The control groups of a process: what bounds the memory and the processor time of a container or
+// The control groups of a process, which limit the memory and the processor time of a container or
 // a batch job. Nothing here allocates.
 #pragma once
 
@@ -10,31 +10,31 @@
 
 namespace plimsoll::runtime {
 
-// The start of a system file, terminated by a zero.
+// The beginning of a system file, terminated by a zero.
 using SystemText = std::array<char, 8192>;
-// False when there is no such file.
+// Returns false if the file does not exist.
 bool ReadSystemText(const char* path, SystemText& text);
-// The number that a file begins with; `fallback` without file or number ("max").
+// The number at the start of a file; `fallback` if there is no file or no number ("max").
 int64_t NumberIn(const char* path, int64_t fallback);
 
 using SystemPath = std::array<char, 4352>;
-// The parts one after the other; what doesn't fit is left out.
+// Joins the parts of a path; text that doesn't fit is left out.
 SystemPath JoinPath(const char* root, const char* folder, const char* below = "",
                     const char* file = "");
 
 struct ControlGroup {
-  bool unified;  // of version 2, with its names of files
+  bool unified;  // version 2, which has its own file names
   SystemPath folder;
 
   SystemPath File(const char* name) const { return JoinPath(folder.data(), name); }
-  // The same for all processes of the machine that are in this group; 0: its folder is out of
-  // sight.
+  // An id that is the same for all processes of the machine in this group. 0: the group's folder is
+  // not visible.
   uint64_t Id() const;
 };
 
-// Calls `look` with the groups of this process that may bound `controller` ("memory", "cpu"), and
-// with all groups around them. In a container the group's own folder may be out of sight, and what
-// is in sight at the top is the container's. `root`: a folder in place of "/", for tests.
+// Calls `look` with each of this process's groups that may limit `controller` ("memory", "cpu"),
+// and with all their ancestors. In a container, the group's own folder may be invisible; the top
+// folder then is the container's group. `root`: a folder in place of "/", for tests.
 void ForEachControlGroup(const char* root, std::string_view controller,
                          FunctionRef<void(const ControlGroup&)> look);
 

@@ -1,5 +1,5 @@
-// Deduplicates kernel preparation and loading. Nodes of the same ops, types and attributes use the
-// same kernels on other data; these kernels are prepared and loaded only once.
+// Deduplicates the preparation and loading of kernels. Nodes with the same ops, types and
+// attributes use the same kernels on other data. These kernels are prepared and loaded only once.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@ namespace plimsoll::runtime {
 
 class DistinctCalls {
  public:
-  // True unless nodes like these were added before: as many, of the same ops with the same types
-  // and attributes but the random key, and tensors in the same places.
+  // Returns true unless an equal sequence of nodes was added before: of the same length, with the
+  // same ops, types, tensor places and attributes. The random key is not compared.
   bool Add(const graph::Program& program, std::span<const int> nodes);
 
  private:

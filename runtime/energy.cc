@@ -37,12 +37,12 @@ std::optional<double> ReadNumber(const std::string& path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-// A processor's package: the whole chip. Its parts (core, uncore) have their own zones, whose
-// energy is included in the package's.
+// The package of a processor: the complete chip. The package's parts (core, uncore) have their own
+// zones, whose energy is included in the package's.
 struct Package {
   std::string name;    // "package-0"
-  std::string energy;  // the file of its counter, in microjoules
-  double range = 0;    // the counter wraps around here
+  std::string energy;  // the file of the package's counter, in microjoules
+  double range = 0;    // the counter wraps around at this value
   double last = 0;
 };
 

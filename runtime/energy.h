@@ -1,5 +1,5 @@
-// Energy that the device uses, in joules, from the machine's own counters: a GPU's from its driver
-// (NVML), the processors' from RAPL, which Linux shows under /sys/class/powercap. Part of every
+// Energy that the device uses, in joules. The machine's own counters give it: a GPU's driver
+// (NVML), or RAPL for processors, which Linux shows under /sys/class/powercap. Included in every
 // build.
 #pragma once
 
@@ -16,8 +16,8 @@ class EnergyCounter {
   virtual ~EnergyCounter() = default;
 
   // Joules used since some earlier moment: only differences have a meaning. RAPL's counters wrap
-  // around, after some minutes under full load; a counter may do so once between two calls. nullopt
-  // when the counter can't be read any more. Takes well under a millisecond.
+  // around after some minutes under full load; a counter may wrap only once between two calls.
+  // nullopt if the counter can no longer be read. Takes well under a millisecond.
   virtual std::optional<double> Joules() = 0;
 
   // Describes what the counter measures: "the whole GPU, by NVML". The counter includes the work of
@@ -25,13 +25,13 @@ class EnergyCounter {
   virtual std::string Counts() const = 0;
 };
 
-// A counter, or the reason why there is none.
+// A counter, or the reason why no counter was found.
 struct FoundEnergyCounter {
   std::unique_ptr<EnergyCounter> counter;
   std::string problem;
 };
 
-// Finds the counter of the GPU that this process would use, or of all processors.
+// Finds the energy counter of the GPU that this process would use, or of all processors.
 FoundEnergyCounter FindEnergyCounter(DeviceKind kind);
 
 // Finds the counters of the processors' packages, whose zones lie in `folder`.

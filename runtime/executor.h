@@ -1,5 +1,5 @@
-// Runs one program, which is bound to its memory once. There is one implementation for each kind of
-// device (runtime/device.h makes them).
+// Runs one program, which is bound to its memory once. Each kind of device has its own
+// implementation (runtime/device.h makes them).
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace plimsoll::runtime {
 
-// How a GPU's executor hands in a program. The bits are the same.
+// How a GPU's executor launches a program. All ways give the same bits.
 enum class Launch {
   kRecorded,  // the whole program at once, recorded before the first run
-  kByNode,    // node by node; also with any instrument but poison, and on memory that moves
-  kAwaited,   // node by node, each awaited, so that an error is reported for its node
+  kByNode,    // node by node; needed on memory that moves and with any instrument but poison
+  kAwaited,   // node by node, waiting after each, so that an error names its node
 };
 
 struct ExecutorOptions {
   // Fill outputs and workspaces with NaN (all bits set) before they are written, and every
-  // temporary when it dies. Results must stay bit-equal.
+  // temporary when its lifetime ends. Results must stay bit-equal.
   bool poison = false;
   // Measure how much of the arena is actually used: see used_bytes().
   bool check_arena = false;
@@ -54,8 +54,8 @@ class Executor {
 
   const graph::Program& program() const { return program_; }
 
-  // Runs all nodes once. On the CPU they are done on return; on a GPU they are enqueued after all
-  // earlier work. A kernel's failure is rethrown with the op, the node's scope, its tensors and
+  // Runs all nodes once. On the CPU the nodes are done on return; on a GPU they are enqueued after
+  // all earlier work. A kernel's failure is rethrown with the op, the node's scope, its tensors and
   // their shapes (a UserError stays a UserError, any other becomes an InternalError).
   virtual void Run() = 0;
 
@@ -63,32 +63,32 @@ class Executor {
   // concurrently with others.
   virtual void Await() const {}
 
-  // Where a tensor that the host may touch lies between runs: a persistent tensor, an input or a
-  // metric of the program. nullptr when no node uses it.
+  // The address, between runs, of a tensor that the host may access: a persistent tensor, an input
+  // or a metric of the program. nullptr if no node uses the tensor.
   virtual std::byte* address(graph::TensorId id) const = 0;
 
-  // Number of runs since the start or the last ResetProfile().
+  // Number of runs since the executor was made or since the last ResetProfile().
   virtual int64_t runs() const = 0;
 
   // With options.check_arena, after at least one run: bytes from the arena's start to the end of
-  // the highest buffer in which a byte changed, at least the persistent prefix. Equals the highest
-  // offset that the plan gives this program. Persistent tensors are not measured: their prefix
-  // counts as used. Run() throws InternalError when bytes changed that belong to no buffer of this
-  // program.
+  // the highest buffer in which a byte changed, at least the persistent prefix. The result equals
+  // the highest offset that the plan gives this program. Persistent tensors are not measured: their
+  // prefix counts as used. Run() throws InternalError if bytes changed that belong to no buffer of
+  // this program.
   virtual int64_t used_bytes() const = 0;
 
-  // With options.profile, summed over runs() runs. Waits for the device if work is enqueued.
+  // With options.profile, times summed over runs() runs. Waits for the device if work is enqueued.
   virtual const std::vector<int64_t>& node_nanoseconds() const = 0;  // by node; views stay 0
-  // Of the last run; empty on the CPU.
+  // The times of the nodes of the last run; empty on the CPU.
   virtual std::vector<NodeTime> node_times() const { return {}; }
   virtual void ResetProfile() = 0;
 
   struct OpTime {
     std::string op;
-    int64_t nodes = 0;  // in the program
+    int64_t nodes = 0;  // number of this op's nodes in the program
     int64_t nanoseconds = 0;
   };
-  std::vector<OpTime> op_times() const;  // longest first
+  std::vector<OpTime> op_times() const;  // sorted by time, longest first
 
  private:
   const graph::Program& program_;

@@ -1,11 +1,12 @@
-// The error with which debug.find_nan ends a run.
+// The error that ends a run with debug.find_nan.
 #pragma once
 
 #include "graph/program.h"
 
 namespace plimsoll::runtime {
 
-// Throws a UserError: that output of the node is NaN or infinite at that element.
+// Throws a UserError which says that element `element` of the node's output `tensor` is NaN or
+// infinite.
 [[noreturn]] void ThrowNotFinite(const graph::Program& program, int node, graph::TensorId tensor,
                                  int64_t element);
 

@@ -1,5 +1,5 @@
-// The memory layout of one program: where its tensors lie. Made by memory/, used by executors. (The
-// layout of ranks is base/mesh.h.)
+// The memory layout of one program: the offsets of its tensors. memory/ makes layouts, and
+// executors use them. (The layout of ranks is in base/mesh.h.)
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 
 namespace plimsoll::runtime {
 
-// The offset of a tensor that no node uses: it has no memory.
+// The offset of a tensor that no node uses: such a tensor has no memory.
 inline constexpr int64_t kUnplaced = -1;
 
 struct Layout {
-  // By TensorId: bytes from the start of the arena of the tensor's place, aliases resolved.
+  // By TensorId: offset in bytes from the start of the arena of the tensor's place. Aliases are
+  // resolved.
   std::vector<int64_t> offsets;
   // Sizes of the two arenas, and of their persistent prefixes, which all programs of a step share.
   int64_t arena_bytes = 0;
   int64_t persistent_bytes = 0;
   int64_t host_arena_bytes = 0;
   int64_t host_persistent_bytes = 0;
-  int64_t alignment = 64;  // of all offsets but those of aliases
-  MeshPosition position;   // of the rank whose own parts (graph::Alias) the offsets give
+  int64_t alignment = 64;  // alignment of all offsets except those of aliases
+  MeshPosition position;  // the rank whose own parts (graph::Alias) the offsets of aliases point to
   // Carried tensors whose values are not needed after their last readers in this program.
   std::vector<graph::TensorId> ending = {};
 

@@ -105,7 +105,7 @@ RangesByNode DyingRanges(const Program& program, const Layout& layout, ArenaBase
     const Tensor& tensor = program.tensor(id);
     const bool ends =
         !tensor.persistent || std::ranges::find(layout.ending, id) != layout.ending.end();
-    // The host reads metrics after the run.
+    // The host reads metrics after the run, so they don't end.
     if (last_use[i] < 0 || !ends || tensor.role == Role::kMetric) continue;
     const Range range = RangeOf(program, layout, bases, id);
     const Node& node = program.nodes()[last_use[i]];

@@ -1,4 +1,4 @@
-// Which bytes of the arenas a program's nodes use, for executors and their instruments.
+// The bytes of the arenas that each node of a program uses, for executors and their instruments.
 #pragma once
 
 #include <cstddef>
@@ -21,10 +21,10 @@ struct ArenaBases {
   std::byte* of(graph::Place place) const { return place == graph::Place::kDevice ? device : host; }
 };
 
-// "node 12, linear in block.0.attn (inputs x f32[2,3], …; outputs …)".
+// A description of the node: "node 12, linear in block.0.attn (inputs x f32[2,3], …; outputs …)".
 std::string DescribeNode(const graph::Program& program, int node);
 
-// For each node a list of byte ranges, stored flat.
+// A list of byte ranges for each node. All lists are stored in one vector.
 class RangesByNode {
  public:
   struct Range {
@@ -32,8 +32,8 @@ class RangesByNode {
     size_t bytes;
   };
   explicit RangesByNode(const std::vector<std::vector<Range>>& by_node);
-  size_t size() const { return ranges_.size(); }          // of all nodes
-  size_t first(int node) const { return starts_[node]; }  // number of its first range
+  size_t size() const { return ranges_.size(); }          // number of ranges of all nodes
+  size_t first(int node) const { return starts_[node]; }  // index of the node's first range
   std::span<const Range> operator[](int node) const {
     return {ranges_.data() + starts_[node], ranges_.data() + starts_[node + 1]};
   }
@@ -43,13 +43,13 @@ class RangesByNode {
   std::vector<size_t> starts_;
 };
 
-// The temporaries that a node writes from scratch: its outputs, except those in place of an input,
-// and its workspace.
+// The temporaries that a node writes from scratch: its workspace, and its outputs except those that
+// reuse an input's memory.
 RangesByNode FreshRanges(const graph::Program& program, const Layout& layout, ArenaBases bases,
                          bool device_only = false);
 
-// The temporaries, and carried tensors that end here, which no node reads after this one, except
-// those whose place an output took.
+// The temporaries, and carried tensors that end in this program, which a node is the last to read.
+// Tensors whose memory an output of the node takes are left out.
 RangesByNode DyingRanges(const graph::Program& program, const Layout& layout, ArenaBases bases);
 
 // A range [begin, end) of the device arena above the persistent prefix that no tensor of the
@@ -59,15 +59,15 @@ struct Gap {
 };
 std::vector<Gap> UncoveredGaps(const graph::Program& program, const Layout& layout);
 
-// A tensor in the form that kernels get. Throws an InternalError naming the node when it lies
-// outside its arena. kNoTensor gives an empty one.
+// A tensor in the form that kernels get. Throws an InternalError naming the node if the tensor lies
+// outside its arena. kNoTensor gives an empty TensorRef.
 ops::TensorRef RefOf(const graph::Program& program, const Layout& layout, ArenaBases bases,
                      const graph::Node& node, graph::TensorId id);
 
-// A view does no work: throws InternalError unless its bytes really are those of its base.
+// Checks a view, which does no work: throws InternalError unless its bytes are those of its base.
 void CheckView(const graph::Program& program, const Layout& layout, ArenaBases bases, int node);
 
-// Throws InternalError when arenas of these sizes cannot hold the layout, or the layout belongs to
+// Throws InternalError if arenas of these sizes cannot hold the layout, or if the layout belongs to
 // another program.
 void CheckLayoutFits(const graph::Program& program, const Layout& layout, int64_t arena_bytes,
                      int64_t host_arena_bytes);

@@ -11,8 +11,9 @@
 namespace plimsoll::runtime {
 namespace {
 
-// The quota of the group's own limit. Version 2 has it in cpu.max, as microseconds of a period:
-// "max 100000", "150000 100000". Version 1 has a file for each of the two, and −1 without a limit.
+// The quota of the group's own limit. Version 2 stores quota and period in cpu.max, in
+// microseconds: "max 100000", "150000 100000". Version 1 has one file for each of the two; a quota
+// of −1 means no limit.
 double QuotaOf(const ControlGroup& group) {
   int64_t quota = -1, period = 0;
   SystemText text;
@@ -29,7 +30,7 @@ double QuotaOf(const ControlGroup& group) {
   return static_cast<double>(quota) / static_cast<double>(period);
 }
 
-// A part of a core counts as one, but not what rounding adds.
+// Rounds up to full cores, but ignores rounding errors.
 int UpToWhole(double cores) {
   constexpr double kRounding = 1e-6, kMost = 1 << 20;
   return std::max(1, static_cast<int>(std::ceil(std::min(cores, kMost) - kRounding)));
@@ -69,7 +70,7 @@ int ShareOfCores(std::span<const ProcessCores> processes, size_t process) {
     cores += share(
         [&](const ProcessCores& other) { return std::ranges::binary_search(other.numbers, core); });
   }
-  // Without this, two processes on three cores would keep four busy.
+  // Rounds down: rounded up, two processes on three cores would keep four busy.
   constexpr double kRounding = 1e-6;
   const int whole = std::max(1, static_cast<int>(cores + kRounding));
   if (own.quota == ProcessCores::kNoLimit) return whole;

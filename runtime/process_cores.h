@@ -1,4 +1,5 @@
-// The processor cores of this process, and its share where processes of a host have the same ones.
+// The processor cores that this process may use, and its share if processes of a host use the same
+// cores.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +12,25 @@ namespace plimsoll::runtime {
 struct ProcessCores {
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-  // The numbers of the cores on which it may run, in increasing order: as taskset, mpirun --bind-to
-  // or a batch system has bound it. Never empty.
+  // The numbers of the cores on which the process may run, in increasing order. taskset, mpirun
+  // --bind-to or a batch system may have restricted them. Never empty.
   std::vector<int> numbers = {0};
-  // The processor time that its control group gets, in cores: the least of it and of those around
-  // it, which are a container's (docker --cpus) or a batch job's.
+  // The processor time that the process's control group gets, in cores. It is the smallest quota of
+  // the group and its ancestors: a container's (docker --cpus) or a batch job's.
   double quota = kNoLimit;
   uint64_t group_id = 0;  // the same for all processes of the machine that share this quota
 
-  // The cores that it may keep busy if it shares them with nobody: at least 1; a part of a core
-  // counts as one.
+  // The number of cores that the process may keep busy if no other process uses them. At least 1; a
+  // part of a core counts as one.
   int count() const;
 };
 
-// `root`: a folder in place of "/", for the files of control groups in tests.
+// Measures this process. `root`: a folder in place of "/", for the files of control groups in
+// tests.
 ProcessCores MeasureProcessCores(const char* root = "");
 
-// The cores that one of several processes of a host may keep busy, at least 1, when all of them
-// share each core, and each quota, evenly.
+// The number of cores that one of several processes of a host may keep busy, at least 1, if all
+// processes share each core, and each quota, evenly.
 int ShareOfCores(std::span<const ProcessCores> processes, size_t process);
 
 }  // namespace plimsoll::runtime

@@ -14,7 +14,7 @@
 namespace plimsoll::runtime {
 namespace {
 
-// The same for a file that every system has.
+// Like ReadSystemText, for a file that every system has: throws if it cannot be read.
 void RequireText(const char* path, SystemText& text) {
   if (ReadSystemText(path, text)) return;
   throw UserError(std::string(path) + ": cannot be read: " + ErrnoText(errno), ExitCode::kInternal);
@@ -27,11 +27,12 @@ int64_t Field(const SystemText& text, const char* key) {
   return static_cast<int64_t>(std::strtoll(at + std::strlen(key), nullptr, 10)) * 1024;
 }
 
-// The files of a control group.
+// The file names of a control group.
 struct GroupFiles {
   const char* limit;
   const char* used;
-  const char* cached;  // lines of memory.stat: pages of files, and those that cannot be dropped
+  // Lines of memory.stat: cached pages of files, and pages that cannot be dropped.
+  const char* cached;
   const char* shared;
 };
 constexpr GroupFiles kUnified = {"/memory.max", "/memory.current", "\nfile ", "\nshmem "};
@@ -43,12 +44,12 @@ int64_t Line(const SystemText& text, const char* key) {
   return at == nullptr ? 0 : std::strtoll(at + std::strlen(key), nullptr, 10);
 }
 
-// Takes into account the limit of a group.
+// Reduces `available` to what the group's limit leaves.
 void LimitBy(const ControlGroup& group, AvailableMemoryBytes& available) {
   const GroupFiles& files = group.unified ? kUnified : kOlder;
   constexpr int64_t kNone = AvailableMemoryBytes::kNoLimit;
   const int64_t limit = NumberIn(group.File(files.limit).data(), kNone);
-  if (limit >= kNone / 2) return;  // older systems say "none" by a number of pages
+  if (limit >= kNone / 2) return;  // older systems express "no limit" as a huge number
   int64_t used = NumberIn(group.File(files.used).data(), 0);
   SystemText text;
   if (ReadSystemText(group.File("/memory.stat").data(), text)) {

@@ -1,20 +1,21 @@
-// Sends and receives between neighbouring stages of a pipeline, between the runs of programs:
-// activations go down, to the next stage, and their gradients up, to the stage before. The caller
-// gives the memory, which nothing copies. A stage between two others:
+// Sends and receives between neighbouring stages of a pipeline, between the runs of programs.
+// Activations are sent down, to the next stage, and their gradients up, to the stage before.
+// Messages are read from and written to the caller's memory directly. The calls of a stage between
+// two others:
 //
-//   StartReceive(down, i)    once nothing reads any more what the slot had before
+//   StartReceive(down, i)    once nothing reads the slot's previous message any more
 //   AwaitReceive(down, i)    forward pass of micro-batch i     StartSend(down, i)
 //   AwaitReceive(up, i)      its backward pass                 StartSend(up, i)
-//   AwaitSend(down, i)       before the slot is written anew
+//   AwaitSend(down, i)       before the slot is written again
 //
-// In each direction a stage's sends meet the receives of its neighbour in the order in which they
+// In each direction, a stage's sends match the receives of its neighbour in the order in which they
 // were started. The directions are independent of each other. Nothing is buffered: a send may wait
-// for its receive (trainer/step/stage_schedule.h proves that a step then comes to its end).
+// for its receive (trainer/step/stage_schedule.h proves that a step then completes).
 //
-// On the CPU an await returns when the message has passed. On a GPU all calls enqueue and return at
-// once: a send begins when the runs enqueued before it have ended, so does a receive, and the runs
-// enqueued after an await wait for the message. There a direction's sends and receives also wait
-// for one another, in the order of the calls. No call may be captured in a graph.
+// On the CPU, an await returns when the message is transferred. On a GPU, all calls enqueue and
+// return at once: a send or a receive begins when the runs enqueued before it have ended, and the
+// runs enqueued after an await wait for the message. There, a direction's sends and receives also
+// wait for one another, in the order of the calls. No call may be captured in a CUDA graph.
 #pragma once
 
 #include <array>
@@ -28,11 +29,12 @@
 
 namespace plimsoll::runtime {
 
-// The communicators that a link takes on GPUs: one for each direction.
+// The number of communicators of a link on GPUs: one for each direction.
 inline constexpr int kLinkCommunicators = 2;
 
-// The most channels of each, where the communicators of axes have that number at most; 0: NCCL's
-// own choice. A message has the time of a run, and takes multiprocessors from it.
+// The most NCCL channels of each communicator of a link. `channels`: the limit for the
+// communicators of axes; 0: NCCL's own choice. A link needs few: a message may take as long as a
+// run, and takes multiprocessors from it.
 constexpr int LinkChannels(int channels) {
   constexpr int kMost = 8;
   return channels > 0 && channels < kMost ? channels : kMost;
@@ -43,20 +45,20 @@ enum class LinkDirection : uint8_t {
   kUp,    // gradients, to the stage before
 };
 
-// What is sent. Neighbours may have the same micro-batch in different slots.
+// Which message is sent. Neighbours may hold the same micro-batch in different slots.
 struct StageMessage {
   LinkDirection direction = LinkDirection::kDown;
-  int64_t slot = 0;         // of this stage: one message at a time each way
-  int64_t micro_batch = 0;  // for MPI to check
+  int64_t slot = 0;         // slot of this stage; it holds one message at a time each way
+  int64_t micro_batch = 0;  // micro-batch, for MPI to check
 };
 
-// Calls may come from any thread, one at a time, and allocate nothing. InternalError, with the
-// micro-batch and the rank of the neighbour: for a call that the stage or the slot doesn't allow,
-// for a failure that MPI or NCCL reports, and with MPI for a message of another micro-batch or
-// number of bytes.
+// Calls may come from any thread, one at a time, and allocate nothing. They throw an InternalError
+// with the micro-batch and the neighbour's rank: for a call that the stage or the slot doesn't
+// allow, for a failure that MPI or NCCL reports, and with MPI for a message of another micro-batch
+// or number of bytes.
 class StageLink {
  public:
-  // `ranks`: the job's rank of each stage.
+  // `ranks`: the rank in the job of each stage.
   StageLink(int64_t stage, std::vector<int64_t> ranks);
   virtual ~StageLink() = default;
   StageLink(const StageLink&) = delete;
@@ -64,7 +66,8 @@ class StageLink {
 
   int64_t stage() const { return stage_; }
   int64_t stages() const { return static_cast<int64_t>(ranks_.size()); }
-  int64_t slots() const { return stages(); }  // a stage has at most as many micro-batches in flight
+  // A stage has at most this number of micro-batches in flight.
+  int64_t slots() const { return stages(); }
 
   // The bytes may not change until AwaitSend().
   void StartSend(const StageMessage& message, std::span<const std::byte> bytes);
@@ -73,7 +76,7 @@ class StageLink {
 
   // Does nothing when the slot has no send in flight.
   void AwaitSend(LinkDirection direction, int64_t slot);
-  void AwaitSends();  // of all slots
+  void AwaitSends();  // awaits the sends of all slots
   void AwaitReceive(LinkDirection direction, int64_t slot);
 
  protected:
@@ -83,7 +86,7 @@ class StageLink {
     StageMessage message = {};
   };
 
-  // An object for the transfer in flight of each slot, direction and way.
+  // One object for each slot, direction and way (send or receive), for the transfer in flight.
   template <typename T>
   class PerSlot {
    public:
@@ -102,11 +105,11 @@ class StageLink {
     std::array<std::vector<T>, 4> objects_;
   };
 
-  // The stage at the other end: a rank of the group of stages.
+  // The stage at the other end of the transfer, which is a rank of the group of stages.
   int PeerOf(const Transfer& transfer) const;
 
  private:
-  // The arguments have been checked. Errors needn't name the transfer.
+  // Arguments are already checked. Error messages needn't name the transfer.
   virtual void DoStartSend(const Transfer& transfer, std::span<const std::byte> bytes) = 0;
   virtual void DoStartReceive(const Transfer& transfer, std::span<std::byte> bytes) = 0;
   virtual void DoAwait(const Transfer& transfer) = 0;

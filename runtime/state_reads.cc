@@ -28,7 +28,7 @@ StateReads::StateReads(const Program& concurrent) {
     return nodes[n].op->transfer == graph::Transfer::kCopyDone;
   };
   for (size_t n = 0; n < nodes.size(); ++n) {
-    const int mark = static_cast<int>(marks_.size());  // the next one
+    const int mark = static_cast<int>(marks_.size());  // the next mark to pass
     for (const TensorId id : nodes[n].inputs) {
       if (id == kNoTensor) continue;
       const graph::Tensor& tensor = concurrent.tensor(concurrent.Root(id));

@@ -1,5 +1,5 @@
-// How long programs wait before they change state that a concurrent program reads: a snapshot is
-// copied while the steps after it run (DeviceMemory::BoundProgram::concurrent).
+// How long programs wait before they change state that a concurrent program reads. For example, a
+// snapshot is copied while the steps after it run (DeviceMemory::BoundProgram::concurrent).
 //
 // The concurrent program passes a mark after each sequence of copy_done nodes, and at its end:
 //
@@ -21,8 +21,8 @@
 
 namespace plimsoll::runtime {
 
-// The tensors that the node changes and that outlive steps. Gathering parameters from other ranks
-// is no change: it leaves this rank's own part as it is.
+// The tensors that the node changes and that outlive steps. A node that gathers parameters from
+// other ranks is no change: it leaves this rank's own part as it is.
 std::vector<graph::TensorId> StateChangedBy(const graph::Program& program, const graph::Node& node);
 
 class StateReads {
@@ -31,7 +31,7 @@ class StateReads {
 
   explicit StateReads(const graph::Program& concurrent);
 
-  // By mark: the node after which the mark is passed. The nodes ascend.
+  // For each mark, the index of the node after which it is passed. Indices ascend.
   std::span<const int> marks() const { return marks_; }
 
   // The mark that the concurrent program must have passed before a node of another program may run.
@@ -39,7 +39,7 @@ class StateReads {
 
  private:
   std::vector<int> marks_;
-  std::unordered_map<std::string, int> mark_of_;  // by the name of the tensor that is read
+  std::unordered_map<std::string, int> mark_of_;  // mark by the name of the tensor that is read
 };
 
 }  // namespace plimsoll::runtime

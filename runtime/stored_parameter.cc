@@ -11,7 +11,7 @@ namespace {
 
 using graph::DType;
 
-// Elements that are converted at a time, in the cache next to the processor.
+// Number of elements converted at a time, so that they stay in the L1 cache.
 constexpr int64_t kChunk = 2048;
 
 void ToFloats(const TypedElements& from, float* to) {
@@ -44,7 +44,7 @@ StoredParameter StoredParameter::Part(int64_t begin, int64_t end) const {
           has_remainder};
 }
 
-// All elements, in 16 bits and in what completes these.
+// Stores all elements: their 16-bit parts, and the remainder or master that completes them.
 void StoredParameter::SetLow(const float* values) const {
   auto* const low = reinterpret_cast<uint16_t*>(data);
   if (has_remainder && remainder != nullptr) {

@@ -1,5 +1,5 @@
-// Where the tensors of one program lie, as its executor sees it: in arenas, at addresses that never
-// change, or in memory that is allocated and freed while the program runs.
+// The addresses of one program's tensors, as its executor sees them: in arenas, where addresses
+// never change, or in memory that is allocated and freed while the program runs.
 #pragma once
 
 #include <cstddef>
@@ -15,25 +15,26 @@ class TensorMemory {
  public:
   virtual ~TensorMemory() = default;
 
-  // The current address of the tensor; nullptr when it has no memory at this time.
+  // The current address of the tensor; nullptr if it has no memory at this time.
   virtual std::byte* address(graph::TensorId id) const = 0;
-  // Whether addresses change while the program runs: those of a node are then looked up right
-  // before it runs.
+  // Whether addresses change while the program runs. The addresses of a node's tensors are then
+  // looked up right before the node runs.
   virtual bool moves() const = 0;
-  // Called around every node, views included, in the order of the program. Memory that the node
-  // writes first exists from BeforeNode on; memory that no later node reads is gone after
-  // AfterNode.
+  // BeforeNode and AfterNode are called around every node, including views, in the order of the
+  // program. Memory that the node writes first exists from BeforeNode on. Memory that no later node
+  // reads is freed in AfterNode.
   virtual void BeforeRun() {}
   virtual void BeforeNode(int /*node*/) {}
-  virtual bool TakesMemory(int /*node*/) const { return false; }  // whether BeforeNode will
+  // Whether BeforeNode will take memory.
+  virtual bool TakesMemory(int /*node*/) const { return false; }
   virtual void AfterNode(int /*node*/) {}
 };
 
-// At the offsets of a layout.
+// Tensors at the offsets of a layout.
 class ArenaTensors : public TensorMemory {
  public:
-  // The program must outlive this object. InternalError when a tensor lies outside its arena, or a
-  // view where its base is not.
+  // The program must outlive this object. Throws InternalError if a tensor lies outside its arena,
+  // or if a view's bytes are not those of its base.
   ArenaTensors(const graph::Program& program, Layout layout, ArenaBases bases);
 
   std::byte* address(graph::TensorId id) const override;
@@ -47,12 +48,12 @@ class ArenaTensors : public TensorMemory {
   const ArenaBases bases_;
 };
 
-// The address of an argument of the program's node number `node`; nullptr if the node goes without.
-// InternalError when the tensor has no memory at this time.
+// The address of an argument of the program's node number `node`; nullptr if the argument is
+// kNoTensor. Throws InternalError if the tensor has no memory at this time.
 std::byte* AddressFor(const TensorMemory& memory, const graph::Program& program, int node,
                       graph::TensorId argument);
 
-// InternalError on options that inspect an arena's bytes, where addresses change.
+// Throws InternalError if options inspect an arena's bytes but addresses change.
 void CheckInstruments(const TensorMemory& memory, const graph::Program& program,
                       const ExecutorOptions& options);
 

@@ -1,4 +1,5 @@
-// Gives kernels their scratch memory as tensors, so that it is planned like all other memory.
+// Gives kernels their scratch memory as tensors, so that scratch memory is planned like all other
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +9,12 @@
 
 namespace plimsoll::runtime {
 
-// Bytes of scratch that the op's kernel needs for such a call on that kind of device; `threads`
+// Bytes of scratch that the op's kernel needs for this call on that kind of device. `threads`
 // matters only on the CPU. Works without such a device, and in any build.
 int64_t WorkspaceBytes(const graph::OpCall& call, DeviceKind device, int threads);
 
-// For each node whose kernel needs scratch: adds a tensor "SCOPE.OP.workspace" (role workspace,
-// float32, one dimension) and makes it the node's workspace. An existing workspace that is large
+// Adds a tensor "SCOPE.OP.workspace" (role workspace, float32, one dimension) for each node whose
+// kernel needs scratch, and makes it the node's workspace. An existing workspace that is large
 // enough is kept. Returns whether anything changed.
 bool AddWorkspaces(graph::Program& program, int threads, DeviceKind device = DeviceKind::kCpu);
 

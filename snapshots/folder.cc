@@ -49,7 +49,7 @@ bool Exists(const std::string& path) {
   return lstat(path.c_str(), &info) == 0;
 }
 
-// Exchanges both names at once; false if the file system can't.
+// Exchanges both names atomically; returns false if the file system can't.
 bool Exchange(const std::string& a, const std::string& b) {
   if (renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
   if (errno != EINVAL && errno != ENOSYS && errno != ENOTSUP) {
@@ -58,7 +58,7 @@ bool Exchange(const std::string& a, const std::string& b) {
   return false;
 }
 
-// The steps of all names in the folder that end with `suffix`.
+// The step numbers of all names in the folder that end with `suffix`.
 std::set<int64_t> StepsWith(const std::string& folder, std::string_view suffix) {
   std::set<int64_t> steps;
   std::error_code error;
@@ -131,7 +131,7 @@ void Folder::Publish(int64_t step) const {
   }
   if (Exchange(partial, path)) {
     SyncNames(path_);
-    RemoveAll(partial);  // the older snapshot has that name now
+    RemoveAll(partial);  // after the exchange, the older snapshot has this name
     return;
   }
   RemoveAll(replaced);
@@ -146,7 +146,8 @@ void Folder::Abandon(int64_t step) const noexcept {
   fs::remove_all(PartialOf(step), ignored);
 }
 
-// Renames first, so that a folder with a complete snapshot's name never lacks files.
+// Renames the snapshot before it removes files, so that a folder with a complete snapshot's name
+// never lacks files.
 void Folder::Remove(int64_t step) const {
   const std::string doomed = PartialOf(step);
   RemoveAll(doomed);

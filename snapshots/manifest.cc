@@ -33,11 +33,11 @@ uint32_t RequireCrc(const JsonObject& object, const std::string& key) {
   return crc;
 }
 
-// The last line, up to the checksum and after it.
+// The last line of a manifest: its text before the checksum, and after it.
 constexpr std::string_view kLastLine = "\"crc32c\": \"";
 constexpr std::string_view kEnd = "\"\n}\n";
 
-// Whether it is the name of a file directly in the snapshot's folder.
+// Whether `name` is that of a file directly in the snapshot's folder.
 bool IsFileName(const std::string& name) {
   return !name.empty() && name.front() != '.' && name != kManifestFile &&
          name.find('/') == name.npos && name.find('\0') == name.npos;
@@ -46,7 +46,7 @@ bool IsFileName(const std::string& name) {
 Shard ParseShard(const JsonObject& object) {
   Shard shard{object.RequireString("file"), object.RequireInt("bytes", 0),
               RequireCrc(object, "header_crc32c")};
-  if (!IsFileName(shard.file)) object.Fail("file", "is no name of a file beside the manifest");
+  if (!IsFileName(shard.file)) object.Fail("file", "must name a file next to the manifest");
   return shard;
 }
 
@@ -80,8 +80,8 @@ TensorRecord ParseTensor(const JsonObject& object, int64_t shards) {
   return tensor;
 }
 
-// Checks that all parts of each tensor exist once and agree, and that each shard has no name twice
-// and no more elements than it holds.
+// Checks that all parts of each tensor exist once and agree with each other, and that each shard
+// has no duplicate names and no more elements than its bytes can hold.
 void CheckTogether(const Manifest& manifest, const std::string& where) {
   const auto fail = [&](const std::string& name, const char* reason) {
     throw UserError(fmt::format("{}: tensor \"{}\": {}; the snapshot is damaged", where,
@@ -114,7 +114,7 @@ void CheckTogether(const Manifest& manifest, const std::string& where) {
   }
 }
 
-// Before manifests told owners, names did.
+// Derives owners from the names of tensors, for manifests of versions that did not store owners.
 void TakeOwnersFromNames(Manifest& manifest) {
   constexpr std::pair<std::string_view, std::string_view> kEndings[] = {
       {".remainder", "remainder"}, {".master", "master"}, {".m", "moment"},   {".v", "variance"},

@@ -4,7 +4,7 @@
 //   "format": 1,
 //   "program": "0.3.0 (1f2e3d4)",
 //   "step": 1000,
-//   "run": {…},                                            the trainer's part
+//   "run": {…},                                            an object of the trainer
 //   "shards": [
 //   {"file":"rank-00000.safetensors","bytes":…,"header_crc32c":"…"}],
 //   "tensors": [
@@ -15,7 +15,8 @@
 //   "crc32c": "89abcdef"
 //   }
 //
-// The last checksum covers all bytes before its line; nothing is read before it matches.
+// The last checksum covers all bytes before its line. Nothing is parsed before the checksum
+// matches.
 #pragma once
 
 #include <cstdint>
@@ -31,12 +32,13 @@ namespace plimsoll::snapshots {
 inline constexpr const char* kManifestFile = "manifest.json";
 
 struct Shard {
-  std::string file;  // a name, without folders
+  std::string file;  // file name without folders
   int64_t bytes = 0;
-  uint32_t header_crc = 0;  // of the safetensors header with its length
+  uint32_t header_crc = 0;  // checksum of the safetensors header and its length field
 };
 
-// Consecutive elements of a tensor, row-major. In the shard they have the tensor's name.
+// Consecutive elements of a tensor, in row-major order. The shard stores them under the tensor's
+// name.
 struct Slice {
   int64_t shard = 0;
   int64_t begin = 0;
@@ -44,42 +46,42 @@ struct Slice {
   uint32_t crc = 0;
 };
 
-// A tensor, or one rank's part if ranks share it; the trainer knows what the parts are of.
+// A tensor or, if ranks share it, one rank's part. Only the trainer knows how tensors are split.
 struct TensorRecord {
   std::string name;
   int64_t part = 0;
   int64_t parts = 1;
   formats::TensorType type = formats::TensorType::kF32;
   std::vector<int64_t> shape = {};
-  std::vector<Slice> slices = {};  // from the first element to the last, without gaps
-  // The tensor that it belongs to, and as what, a name of graph::OwnedAs; empty: to none.
+  std::vector<Slice> slices = {};  // cover all elements in order, without gaps
+  // The tensor's owner, and its kind as a name of graph::OwnedAs ("moment"); empty: no owner.
   std::string owner = {}, as = {};
-  // Of a history: the checksum of the names of what its elements are of.
+  // Only for a history: the checksum of the names that its elements belong to.
   std::optional<uint32_t> names_crc = {};
 
   int64_t elements() const;
 };
 
 struct Manifest {
-  std::string program;  // that wrote it
-  int64_t step = 0;     // the number of steps made
+  std::string program;  // program that wrote the snapshot
+  int64_t step = 0;     // number of training steps made so far
   std::string run;      // a JSON object
   std::vector<Shard> shards = {};
   std::vector<TensorRecord> tensors = {};
 
-  // nullptr: it has none.
+  // The record of a tensor's part; nullptr if the manifest has none.
   const TensorRecord* Find(std::string_view name, int64_t part) const;
   const TensorRecord* FindOwned(std::string_view owner, std::string_view as, int64_t part) const;
 };
 
 std::string ToText(const Manifest& manifest);
 
-// Throws a UserError naming `where` and the tensor or shard, unless `text` is a complete and
-// consistent manifest: every tensor with all its parts, every part covered by its slices exactly
-// once.
+// Parses and checks a manifest. Throws a UserError naming `where` and the tensor or shard unless
+// `text` is complete and consistent: every tensor has all its parts, and every part is covered by
+// its slices exactly once.
 Manifest ParseManifest(std::string_view text, const std::string& where);
 
-// The text followed by the last line, with the checksum of everything before it.
+// The text followed by a last line with the checksum of everything before it.
 std::string WithChecksum(std::string text);
 
 }  // namespace plimsoll::snapshots

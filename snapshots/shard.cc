@@ -18,7 +18,7 @@ namespace {
 using formats::SafetensorsReader;
 using formats::TensorSpec;
 
-// Bytes that are read at a time: still in the cache when their checksum is computed.
+// Bytes read at a time: few enough to be in the cache when their checksum is computed.
 constexpr size_t kPieceBytes = size_t{256} << 10;
 
 [[noreturn]] void Fail(const std::string& file, const std::string& reason) {
@@ -31,7 +31,7 @@ constexpr size_t kPieceBytes = size_t{256} << 10;
   Fail(file, fmt::format("tensor \"{}\": {}", formats::Printable(tensor), reason));
 }
 
-// Checks the size of the file and its header before anything else in it is read.
+// Checks the size and the header of the file before anything else in it is read.
 void CheckHeader(std::span<const std::byte> bytes, const std::string& name, const Shard& shard) {
   if (static_cast<int64_t>(bytes.size()) != shard.bytes) {
     Fail(name,

@@ -11,18 +11,18 @@
 namespace plimsoll::snapshots {
 namespace {
 
-// How many pieces ahead the system is told what will be read.
+// The system is told about reads this number of pieces in advance.
 constexpr size_t kAhead = 8;
 
-// Of threads that only read and compute checksums.
+// The most threads that only read and compute checksums.
 constexpr unsigned kMostThreads = 16;
 constexpr size_t kBufferBytes = size_t{256} << 10;
 
 struct Piece {
-  size_t slice = 0;  // of the list
-  int64_t at = 0;    // of the slice's bytes
+  size_t slice = 0;  // index in the list of slices
+  int64_t at = 0;    // offset in the slice's bytes
   int64_t bytes = 0;
-  uint32_t crc = 0;  // once it has been read
+  uint32_t crc = 0;  // known once the piece has been read
 };
 
 }  // namespace
@@ -44,17 +44,18 @@ void Snapshot::Read(std::span<const TensorSlice> slices, std::span<const Staging
   for (size_t i = 0; i < slices.size(); ++i) {
     const int64_t size = formats::TypeBytes(slices[i].tensor->type);
     const int64_t bytes = slices[i].slice->elements * size;
-    const int64_t step = std::max(most / size * size, size);  // whole elements
+    const int64_t step = std::max(most / size * size, size);  // a piece has only complete elements
     for (int64_t at = 0; at < bytes; at += step) {
       pieces.push_back({i, at, std::min(step, bytes - at)});
     }
   }
-  std::vector<std::atomic<size_t>> left(slices.size());  // pieces of each slice to be read
+  // Number of pieces of each slice still to be read.
+  std::vector<std::atomic<size_t>> left(slices.size());
   for (const Piece& piece : pieces) ++left[piece.slice];
   const auto shard_of = [&](const Piece& piece) -> const ShardReader& {
     return shards_[static_cast<size_t>(slices[piece.slice].slice->shard)];
   };
-  std::vector<Piece*> in_files;  // the pieces, in the order of the files
+  std::vector<Piece*> in_files;  // the pieces, in the order of their places in the files
   for (Piece& piece : pieces) in_files.push_back(&piece);
   std::ranges::stable_sort(in_files, {}, [&](const Piece* piece) {
     const TensorSlice& of = slices[piece->slice];
@@ -75,7 +76,8 @@ void Snapshot::Read(std::span<const TensorSlice> slices, std::span<const Staging
     shard.ReadPiece(tensor, piece.at, bytes);
     piece.crc = Crc32c(bytes);
     take(piece.slice, piece.at, bytes);
-    if (--left[piece.slice] > 0) return;  // makes the other pieces' checksums visible
+    // Also makes the other pieces' checksums visible to this thread.
+    if (--left[piece.slice] > 0) return;
     uint32_t crc = 0;
     for (const Piece& part : std::ranges::equal_range(pieces, piece.slice, {}, &Piece::slice)) {
       crc = CombineCrc32c(crc, part.crc, static_cast<uint64_t>(part.bytes));

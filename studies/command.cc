@@ -30,16 +30,16 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Rows with one value of the first axis share a colour: "micro_batch=8".
+// The group of a row, "micro_batch=8": rows with one value of the first axis share a colour.
 std::string GroupOf(const StudyRow& row) {
   if (row.axes.empty()) return row.name;
   const auto& [key, value] = row.axes.front();
   return fmt::format("{}={}", key.substr(key.rfind('.') + 1), value);
 }
 
-// A study of more runs needs a confirmation.
+// A study of more runs needs the user's confirmation.
 constexpr size_t kManyRuns = 500;
-// The time of a process besides its steps, for the first estimate.
+// The time of a process outside its steps, for the first estimate.
 constexpr double kStartSeconds = 2;
 
 volatile sig_atomic_t g_stopped = 0;
@@ -52,7 +52,7 @@ void CatchSignals() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
 }
 
-// The GPUs that runs may use, as in CUDA_VISIBLE_DEVICES.
+// The GPUs that runs may use, named as in CUDA_VISIBLE_DEVICES.
 std::vector<std::string> VisibleGpus() {
   std::vector<std::string> gpus;
   if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
@@ -67,7 +67,7 @@ std::vector<std::string> VisibleGpus() {
   return gpus;
 }
 
-// The likely seconds of a run, by built-in rates; nothing where they cannot be estimated.
+// The likely seconds of a run, by built-in rates; nullopt if they cannot be estimated.
 std::optional<double> EstimateRun(const Study& study, config::RunConfig config) {
   try {
     config.checkpointing.policy = config::CheckpointPolicy::kNone;
@@ -94,7 +94,7 @@ void RefuseMany(const Study& study, const config::RunConfig& base, size_t runs, 
                               study.file, runs, time));
 }
 
-// A study without any result has failed, whatever the status of its rows.
+// Throws for a study without any result, whatever the status of its rows.
 void RequireAnyResult(const Study& study, const ordered_json& json) {
   const ordered_json& rows = json.at("rows");
   const bool any = std::ranges::any_of(
@@ -124,7 +124,7 @@ class AblationRun {
               const StudyDirectory& directory)
       : command_(command), study_(study), rows_(rows), directory_(directory) {}
 
-  // study.json with all runs so far; also writes it, and the table.
+  // Builds study.json with all runs so far, and writes it and the table.
   ordered_json Write() const {
     StudyFacts facts{.title = study_.title,
                      .warmup = study_.measure.warmup,
@@ -158,7 +158,7 @@ class AblationRun {
     SayFront(study);
   }
 
-  // Says the study's progress; on stderr if stdout is for programs (--json).
+  // Prints the study's progress; on stderr if a program reads stdout (--json).
   void Say(const std::string& text) const {
     command_.json ? PrintNote(text + "\n") : PrintProgress(text + "\n");
   }
@@ -175,7 +175,7 @@ class AblationRun {
     return loss.is_number() ? text + fmt::format(", loss {:.5g}", loss.get<double>()) : text;
   }
 
-  // Says the rows that no other row beats in both memory and time, when they have changed.
+  // Prints the rows that no other row beats in both memory and time, if they have changed.
   void SayFront(const ordered_json& study) {
     std::vector<std::tuple<double, std::string, std::string>> front;  // bytes, line, name
     for (const ordered_json& row : study.at("rows")) {
@@ -201,7 +201,7 @@ class AblationRun {
   const Study& study_;
   const std::vector<StudyRow>& rows_;
   const StudyDirectory& directory_;
-  std::string front_;  // the names said last
+  std::string front_;  // the names printed last
 };
 
 }  // namespace
@@ -211,7 +211,7 @@ void RunAblate(const AblateCommand& command) {
   if (command.file.empty()) {
     throw UserError("plimsoll ablate: name a study file, or ask for --reference");
   }
-  ParseColumns(command.columns);  // refuses mistakes before anything runs
+  ParseColumns(command.columns);  // refuses wrong columns before anything runs
   const std::string text = config::ReadFile(command.file);
   Study study = ParseStudy(text, command.file);
   if (!command.dir.empty()) study.dir = command.dir;
@@ -295,7 +295,7 @@ void RunReport(const ReportCommand& command) {
     if (row.has_results()) row.runs[0].seed = SeedsOf(config).Text();
     study.facts.push_back(FactsOf(config, ranks));
   }
-  // The baseline is the first run that is done, and made steps.
+  // The baseline is the first run that is done and has steps.
   const auto baseline = std::ranges::find_if(study.rows, &Row::measured);
   if (baseline != study.rows.end())
     study.baseline = static_cast<size_t>(baseline - study.rows.begin());

@@ -15,10 +15,11 @@
 namespace plimsoll::studies {
 namespace {
 
-// Of a run that shares another's curve.
+// The length of a run that shares another run's curve (see SharedSteps).
 constexpr int64_t kLeastSteps = 20;
 constexpr int64_t kOneIn = 20;
-constexpr int kWindows = 2;  // of energy: this run may be faster than the other
+// Energy windows to measure; more than one, as this run may be faster than the other.
+constexpr int kWindows = 2;
 
 // True if the steps that both runs made have the same losses.
 bool SameLosses(const Run& a, const Run& b) {
@@ -37,7 +38,7 @@ const Run* RunOfSeed(const Row& row, const std::string& seed) {
   return nullptr;
 }
 
-// The first run of each seed.
+// The first run of each seed of a row.
 std::vector<const Run*> FirstRuns(const Row& row) {
   std::vector<const Run*> runs;
   for (const Run& run : row.runs) {
@@ -46,8 +47,8 @@ std::vector<const Run*> FirstRuns(const Row& row) {
   return runs;
 }
 
-// The differences of the row from rows[baseline], seed by seed. A seed that the baseline lacks is
-// that of a row that differs from the baseline only in seeds.
+// The differences of the row from rows[baseline], seed by seed. If the baseline lacks a seed, the
+// base of that seed is the row that differs from the baseline only in seeds.
 std::optional<Mean> DifferenceOf(SeedFigure figure, const Row& row, const std::vector<Row>& rows,
                                  const std::vector<RowFacts>& facts, size_t baseline) {
   const auto base_of = [&](const std::string& seed) {
@@ -82,8 +83,8 @@ std::optional<double> TokensPerStep(const Row& row) {
   return rate ? std::optional(*rate * SpreadOf(row).median * 1e-3) : std::nullopt;
 }
 
-// The spread of the time in which the row works off as many tokens as a step of the baseline has,
-// or that of its steps where one of the two does not tell its tokens.
+// The spread of the time in which the row processes as many tokens as a step of the baseline. If
+// one of the two doesn't report its tokens, the spread of the row's step time.
 Spread ForTheSameTokens(const Row& row, const Row& baseline, bool& by_tokens) {
   Spread spread = SpreadOf(row);
   const std::optional<double> mine = TokensPerStep(row), others = TokensPerStep(baseline);
@@ -121,7 +122,7 @@ Law ArenaLaw(const std::vector<Row>& rows) {
   };
   for (const Row& row : rows) {
     check(row, "used", row.used_bytes, row.Figure("arena_bytes"));
-    // The replay of the caching allocator is equally exact.
+    // The replay of the caching allocator must be equally exact.
     check(row, "reserved", row.Figure("reserved_bytes"), row.Figure("predicted_reserved_bytes"));
   }
   return law;
@@ -183,7 +184,7 @@ Law AutoLaw(const std::vector<Row>& rows, const std::vector<RowFacts>& facts) {
   return law;
 }
 
-// `other`, rows[index], is the row whose losses the row claims to have.
+// Compares the losses of `row` with those of `other`, rows[index], which `row` claims to have.
 void CompareLosses(const Row& row, const Row& other, int index, Comparison& comparison) {
   bool same = true;
   for (const Run* run : FirstRuns(row)) {
@@ -235,7 +236,7 @@ std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<
                                 size_t baseline) {
   std::vector<Comparison> comparisons(rows.size());
   // For each claim (RowFacts::numbers), the rows to compare with: the baseline if it has a run of
-  // the same seed, else the first row that has.
+  // the same seed, else the first row with such a run.
   std::map<std::string, std::vector<size_t>> standing;
   if (!facts.empty() && rows[baseline].measured()) standing[facts[baseline].numbers] = {baseline};
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -283,7 +284,7 @@ int64_t SharedSteps(int64_t warmup, int64_t all_steps, const nlohmann::ordered_j
   if (number("joules_per_step") <= 0 || number("step_ms") <= 0) return steps;
   constexpr std::chrono::duration<double> kSeconds = kWindows * trainer::EnergyWindows::kShortest;
   const double needed = std::ceil(1e3 * kSeconds.count() / number("step_ms"));
-  // Compared before the conversion: the double may not fit an int64_t.
+  // Compares before the conversion: the double may not fit an int64_t.
   if (needed >= static_cast<double>(all_steps)) return all_steps;
   return std::min(all_steps, std::max(steps, warmup + static_cast<int64_t>(needed)));
 }
@@ -293,7 +294,8 @@ void ShareCurves(const std::vector<RowFacts>& facts, size_t baseline, std::vecto
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i != baseline) order.push_back(i);
   }
-  std::map<std::pair<std::string, std::string>, const Run*> longest;  // by claim
+  // The longest run of each claim and seed.
+  std::map<std::pair<std::string, std::string>, const Run*> longest;
   const auto each = [&](auto visit) {
     for (const size_t i : order) {
       if (facts[i].numbers.empty()) continue;

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A row with the inputs of its figures.
+// A row with the data that its figures are computed from.
 struct View {
   const Row& row;
   const Comparison& comparison;
@@ -34,12 +34,12 @@ ordered_json OrNull(const std::optional<T>& value) {
   return value ? ordered_json(*value) : ordered_json(nullptr);
 }
 
-// One end of an interval.
+// One end of an interval, as JSON; null without an interval.
 ordered_json EndOf(const std::optional<Interval>& interval, double Interval::*end) {
   return interval ? ordered_json(*interval.*end) : ordered_json(nullptr);
 }
 
-// Bytes at the peak of these roles.
+// Bytes of tensors with these roles at the memory peak.
 ordered_json OfRoles(const View& view, std::initializer_list<const char*> roles) {
   const ordered_json bytes = view.row.Member("bytes_by_role");
   if (!bytes.is_object()) return nullptr;
@@ -52,7 +52,7 @@ ordered_json OfRoles(const View& view, std::initializer_list<const char*> roles)
   return sum;
 }
 
-// A share of the device's peak; null if the peak is not known.
+// `flops` as a share of the device's peak; null if the peak is unknown.
 ordered_json Utilisation(const View& view, double flops) {
   const std::optional<double> peak = view.row.Figure("peak_flops");
   if (!peak || *peak <= 0) return nullptr;
@@ -77,7 +77,7 @@ ordered_json PredictedPeak(const View& view) {
   return nullptr;
 }
 
-// The mean of a figure over all runs, each of which measures it.
+// The mean of a figure over all runs; each run measures the figure.
 ordered_json OverRuns(const View& view, const char* key) {
   std::vector<double> values;
   for (const Run& run : view.row.runs) {
@@ -95,22 +95,22 @@ ordered_json BitsText(const View& view) {
   return fmt::format("= {} in {} of {} steps", other, comparison.same_steps, comparison.steps);
 }
 
-// A figure that counts is an integer in JSON and CSV.
+// The value as an integer in JSON and CSV, if the unit is one of counts.
 ordered_json AsCounted(const ordered_json& value, const std::string& unit) {
   const bool counts = unit == "bytes" || unit == "integer";
   if (!counts || !value.is_number_float()) return value;
   return static_cast<int64_t>(std::llround(value.get<double>()));
 }
 
-// Where a figure comes from: a member of the summary, its key; a function of the row; or, if it
-// depends on the seed, a value of each run or a result of the comparison.
+// The source of a figure: a key of the summary, a function of the row, or, if the figure depends on
+// the seed, a value of each run or a result of the comparison.
 using OfRow = ordered_json (*)(const View&);
 using Compared = std::optional<Mean> Comparison::*;
 using Source = std::variant<const char*, OfRow, SeedFigure, Compared>;
 
 struct Figure {
   const char* key;
-  const char* label;  // of its column; nullptr: it has none
+  const char* label;  // label of the figure's column; nullptr: no column
   const char* unit;   // reports/study_page.h
   Source of;
 
@@ -121,7 +121,7 @@ struct Figure {
 
 using V = const View&;
 
-// In the order of the table. The first two are members of every row.
+// The figures in the order of the table. The first two are members of every row.
 const Figure kFigures[] = {
     {"name", "row", "text"},
     {"status", "status", "text"},
@@ -214,7 +214,7 @@ void AddFigure(const Figure& figure, const View& view, bool seeds, ordered_json&
   }
 }
 
-// Marks a difference that may be due to seeds: 0 lies where it may lie.
+// Marks a difference that may be due to seeds: one whose confidence interval contains 0.
 void MarkDifference(const char* key, const std::optional<Mean>& difference, ordered_json& marks) {
   const std::optional<Interval> interval = difference ? ConfidenceOf(*difference) : std::nullopt;
   if (!interval || interval->low == interval->high || interval->low > 0 || interval->high < 0) {
@@ -246,10 +246,10 @@ Points LossesOf(const Run& run) {
   return points;
 }
 
-// A curve of means over seeds; of several also the least and the most of them. `all`: only the
-// steps that the runs of all seeds have. null: less than `least` points.
+// A curve of means over seeds; with several seeds also the minimum and maximum over seeds. `all`:
+// only steps that the runs of all seeds have. null if the curve has fewer than `least` points.
 ordered_json CurveOf(const Row& row, Points (*points_of)(const Run&), bool all, size_t least) {
-  std::map<int64_t, std::vector<double>> losses;  // by step
+  std::map<int64_t, std::vector<double>> losses;  // losses of all seeds, by step
   std::set<std::string> seeds;
   for (const Run& run : row.runs) {
     const Points points = points_of(run);
@@ -340,7 +340,7 @@ ordered_json ColumnsOf(const ordered_json& rows, const std::vector<std::string>&
   const auto filled = [](const ordered_json& /*row*/, const ordered_json& value) {
     return value != "" && !(value.is_number() && value == 0);
   };
-  // Leaves out columns that are empty, or would only repeat another column.
+  // Leaves out columns that are empty or that only repeat another column.
   const auto worth_showing = [&](const Figure& figure) {
     const std::string key = figure.key;
     if (key == "name" || key == "status") return true;

@@ -22,9 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kNoProgram = 127;  // as in shells
+constexpr int kNoProgram = 127;  // the shell's exit code for a missing program
 
-// A list as exec takes it, which ends with a null.
+// The texts as exec takes them: an array of pointers that ends with a null.
 std::vector<char*> PointersTo(std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (std::string& text : texts) pointers.push_back(text.data());
@@ -32,11 +32,11 @@ std::vector<char*> PointersTo(std::vector<std::string>& texts) {
   return pointers;
 }
 
-// Between fork and exec; nothing here may allocate.
+// Runs in the child between fork and exec; nothing here may allocate.
 [[noreturn]] void Become(char* const* arguments, char* const* environment, const char* out,
                          const char* error) {
   setpgid(0, 0);
-  // If this program is killed, the child must not continue alone.
+  // If this program is killed, the child must not continue.
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   for (const int stop : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) signal(stop, SIG_DFL);
   const int none = open("/dev/null", O_RDONLY);
@@ -71,7 +71,7 @@ Process::Process(const ProcessOptions& options) {
     throw UserError(fmt::format("{}: cannot be started: {}", arguments[0], std::strerror(reason)),
                     ExitCode::kInternal);
   }
-  setpgid(pid_, pid_);  // in both processes: either may be first
+  setpgid(pid_, pid_);  // both processes call this, as either may run first
 }
 
 Process::~Process() {
@@ -85,7 +85,8 @@ std::optional<ProcessEnd> Process::Poll() {
       info.si_pid == 0) {
     return std::nullopt;
   }
-  // Also kills what the process started; its group id stays reserved until it is waited for.
+  // Also kills the processes that the child started. The group id stays reserved until the child is
+  // waited for.
   kill(-pid_, SIGKILL);
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

@@ -1,4 +1,4 @@
-// A child process in a process group of its own, so that everything that it started ends with it.
+// A child process in its own process group, so that all processes that it started end with it.
 #pragma once
 
 #include <sys/types.h>
@@ -11,30 +11,31 @@
 namespace plimsoll::studies {
 
 struct ProcessOptions {
-  std::vector<std::string> arguments;                                 // the program's path first
-  std::string out, error;                                             // files for its output
-  std::vector<std::pair<std::string, std::string>> environment = {};  // besides this process's
+  std::vector<std::string> arguments;  // the program's path first
+  std::string out, error;              // files for its output
+  // Variables in addition to this process's.
+  std::vector<std::pair<std::string, std::string>> environment = {};
 };
 
 // How a process ended.
 struct ProcessEnd {
-  int exit_code = -1;  // -1: by a signal
+  int exit_code = -1;  // -1: the process was ended by a signal
   int signal = 0;
 };
 
 class Process {
  public:
-  // UserError when there is no such program.
+  // Throws a UserError if the program doesn't exist.
   explicit Process(const ProcessOptions& options);
   // Kills the process group if it still runs.
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
 
-  // Nothing while the process runs.
+  // How the process ended; nullopt while it runs.
   std::optional<ProcessEnd> Poll();
 
-  // Asks the whole group to end, and kills the processes that remain after `patience_seconds`.
+  // Asks the process group to end, and kills the processes that remain after `patience_seconds`.
   void End(double patience_seconds);
 
  private:

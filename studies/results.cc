@@ -42,8 +42,8 @@ void AddChecks(const std::string& directory, Row& row) {
   }
 }
 
-// How far the run came, and whether it still runs: "37 of 100 steps so far; process 12 on host a
-// trains there", "stopped after 37 of 100 steps; it left snapshots".
+// A sentence on how far the run came, and whether it still runs: "37 of 100 steps so far; process
+// 12 on host a trains there", "stopped after 37 of 100 steps; it left snapshots".
 std::string DescribeUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {
   const config::RunConfig config = config::Load(directory + "/config.yaml").config;
   const std::string steps =
@@ -56,8 +56,7 @@ std::string DescribeUnfinished(const std::string& directory, const trainer::RunM
   return "stopped after " + steps + (snapshots ? "; it left snapshots" : "");
 }
 
-// The members of summary.json that follow from plan.json and config.yaml. Empty if there is no
-// plan.
+// The members of summary.json that follow from plan.json and config.yaml. Empty without a plan.
 ordered_json SummaryOfUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {
   ordered_json summary = ordered_json::object();
   const ordered_json plan = ReadJson(directory + "/plan.json");
@@ -68,7 +67,7 @@ ordered_json SummaryOfUnfinished(const std::string& directory, const trainer::Ru
   }
   summary["predicted_process_bytes"] = plan.value("process_bytes", ordered_json(nullptr));
   if (metrics.most_gpu_bytes) summary["process_bytes"] = *metrics.most_gpu_bytes;
-  // With several ranks their number is not known.
+  // With several ranks, the number of ranks is unknown here.
   if (!metrics.most_rank_bytes) {
     summary["tokens_per_step"] = plan.value("micro_batch", 0.0) * plan.value("sequence", 0.0) *
                                  plan.value("accumulate", 0.0);
@@ -163,7 +162,7 @@ std::optional<double> Row::peak_bytes() const {
 
 void AddRun(const std::string& directory, int64_t warmup, Row& row) {
   const std::string file = directory + "/metrics.jsonl";
-  // A run that is about to begin has no metrics yet.
+  // A run that has not made its first step has no metrics file.
   trainer::RunMetrics metrics =
       std::filesystem::exists(file) ? trainer::ReadMetrics(file) : trainer::RunMetrics();
   Run run;
@@ -195,7 +194,7 @@ ordered_json LastObject(const std::string& path) {
   std::array<char, 1 << 16> block;
   std::string line, last;
   bool too_long = false;
-  // When a part of a line fills the block, the stream is failed but not at the end of the file.
+  // If a part of a line fills the block, the stream has failed but is not at the end of the file.
   while (file.getline(block.data(), block.size()) || (!file.eof() && file.gcount() > 0)) {
     if (!too_long) line.append(block.data());
     too_long |= line.size() > kKeptOutput;
@@ -251,7 +250,7 @@ Run RunOf(const ordered_json& object, const std::string& seed) {
     return run;
   }
   run.step_ms = {steps.get<double>()};
-  // One figure with its spread counts as five steps, whose quartiles are these three figures.
+  // A single figure with its spread counts as five steps whose quartiles are these three values.
   const std::optional<double> low = run.Figure("step_ms_low"), high = run.Figure("step_ms_high");
   if (low && high) run.step_ms.insert(run.step_ms.end(), {*low, *low, *high, *high});
   return run;

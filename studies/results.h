@@ -1,4 +1,4 @@
-// Reads the results of runs as one row of a table.
+// Reads the results of runs, as one row of a table.
 #pragma once
 
 #include <cstddef>
@@ -13,91 +13,95 @@
 
 namespace plimsoll::studies {
 
-// null when there is no such file, or it holds no JSON.
+// The content of a JSON file; null if it doesn't exist or holds no JSON.
 nlohmann::ordered_json ReadJson(const std::string& path);
 
 enum class Status { kDone, kInfeasible, kFailed, kTimedOut, kBroken, kUnfinished, kNotRun };
 std::string_view Name(Status status);
 
-// The end of one run of a row: outcome.json in its directory.
+// How one run of a row ended, as outcome.json in its directory stores it.
 struct Outcome {
   Status status = Status::kNotRun;
   std::string reason;  // why there is no result
-  double seconds = 0;  // that it took, from start to end
+  double seconds = 0;  // duration of the run
   int64_t steps = 0;   // planned steps
 };
 
 nlohmann::ordered_json ToJson(const Outcome& outcome);
-// Nothing when there is no such file, or it is not valid.
+// The outcome; nullopt if the file doesn't exist or is invalid.
 std::optional<Outcome> ReadOutcome(const std::string& path);
 
-// A run's figures. Unknown figures are absent.
+// The figures of a run. Unknown figures are absent.
 struct Run {
   std::string seed;             // runs of one row with the same seed compute the same numbers
   std::vector<double> step_ms;  // of the measured steps
-  std::vector<double> losses;   // by step
+  std::vector<double> losses;   // loss of each step
   std::vector<trainer::Evaluation> evaluations;
   nlohmann::ordered_json summary;  // summary.json
-  // The number of steps whose losses are its own; the others are copied from a run that it must
-  // equal (compare.h). Nothing: all are its own.
+  // The number of steps whose losses are the run's own; later losses are copied from a run that it
+  // must equal (compare.h). nullopt: all losses are its own.
   std::optional<int64_t> own_steps;
 
-  double median_ms() const;  // of a run with steps
+  double median_ms() const;  // only for a run with steps
   // A member of the summary, if it exists and is a number.
   std::optional<double> Figure(const char* key) const;
-  std::optional<double> loss() const;            // the last one
-  std::optional<double> eval_loss() const;       // held out, the last one
-  std::optional<double> best_eval_loss() const;  // held out, the smallest
+  std::optional<double> loss() const;            // loss of the last step
+  std::optional<double> eval_loss() const;       // last loss on held-out data
+  std::optional<double> best_eval_loss() const;  // smallest loss on held-out data
 };
 
 struct Row {
   std::string name;
   Status status = Status::kNotRun;
-  std::string note;                                 // why there is no result; what had no effect
-  std::vector<Run> runs;                            // only those with results
-  std::optional<int64_t> used_bytes;                // of the arena, by canaries
-  std::optional<double> collective_ms, exposed_ms;  // a step
-  nlohmann::ordered_json timeline;                  // memory_timeline.json; null: none
+  std::string note;                   // why the row has no result, or which keys had no effect
+  std::vector<Run> runs;              // only those with results
+  std::optional<int64_t> used_bytes;  // used bytes of the arena, found by canaries
+  std::optional<double> collective_ms, exposed_ms;  // time per step
+  nlohmann::ordered_json timeline;                  // memory_timeline.json; null: missing
 
   bool has_results() const { return !runs.empty(); }
-  // Whether it is done and can be compared.
+  // Whether the row is done and can be compared.
   bool measured() const { return status == Status::kDone && has_results(); }
-  // From the first run, which stands for all runs where they cannot differ.
+  // A figure of the first run, which represents all runs, since it cannot differ among them.
   std::optional<double> Figure(const char* key) const;
-  nlohmann::ordered_json Member(const char* key) const;  // of its summary; null: there is none
-  // The memory by which rows are compared: the GPU process's, the allocator's reservation, or the
-  // arena.
+  // Member of the first run's summary; null: missing.
+  nlohmann::ordered_json Member(const char* key) const;
+  // The memory by which rows are compared: that of the process on the GPU, the allocator's
+  // reservation, or the arena.
   std::optional<double> peak_bytes() const;
 };
 
-// Adds the run in this directory, without the times of its first `warmup` steps. An unfinished run
-// has the results so far, if that is at least one step, and makes the row kUnfinished, with a note
-// that says how far it came. One that is done without a step of its own (it was resumed after its
-// last one) has no results, and a note says so. A note also names a key that had no effect.
+// Adds the run in this directory to the row, without the times of its first `warmup` steps. An
+// unfinished run has its results so far, if it made at least one step; it makes the row
+// kUnfinished, with a note on how far it came. A run that is done but made no step itself (it was
+// resumed after its last step) has no results, and gets a note. A note also names a key that had no
+// effect.
 void AddRun(const std::string& directory, int64_t warmup, Row& row);
 
-// The output of other programs that serves as a row: a line of JSON with the members of
+// Other programs can provide a row, too: their output must have a line of JSON with the members of
 // summary.json.
 //
-// The part kept of an output file, and the longest line that can be a row.
+// How much of the end of an output file is kept. A longer line cannot be a row.
 constexpr size_t kKeptOutput = size_t{1} << 20;
 
-// The last line of the file that is a JSON object with step_ms, or null; needs no more memory than
+// The last line of the file that is a JSON object with step_ms, or null. Needs no more memory than
 // kKeptOutput for a file of any length.
 nlohmann::ordered_json LastObject(const std::string& path);
 
-// UserError, naming the member, for an invalid figure: step_ms, the milliseconds of a step, a
-// number or a list, must be present, finite and above 0; so must other such figures, if present.
+// Throws a UserError naming the member if a figure is invalid. step_ms (the milliseconds of a step,
+// a number or a list) must be present, finite and above 0. Other figures of kPositive, if present,
+// must also be above 0.
 void CheckOutput(const nlohmann::ordered_json& object);
 
-// The run that the object describes.
+// The run that the JSON object describes.
 Run RunOf(const nlohmann::ordered_json& object, const std::string& seed);
 
-// The last `bytes` bytes of the file, from the start of a line; ReadHead: the first.
+// ReadTail reads the last `bytes` bytes of the file, from the start of a line. ReadHead reads the
+// first `bytes` bytes.
 std::string ReadTail(const std::string& path, size_t bytes = kKeptOutput);
 std::string ReadHead(const std::string& path, size_t bytes = kKeptOutput);
 
-// Truncates the file to its tail.
+// Truncates the file to the part that ReadTail reads.
 void KeepTail(const std::string& path);
 
 }  // namespace plimsoll::studies

@@ -26,14 +26,14 @@
 namespace plimsoll::studies {
 namespace {
 
-// True for the keys whose axis makes runs of one row rather than rows.
+// True for keys whose axis gives runs of one row instead of separate rows.
 bool IsSeed(const std::string& key) {
   return key == "train.seed" || key == "model.seed" || key == "data.seed";
 }
 
 constexpr int64_t kMostRows = 100'000;
 
-// The last word of a key, unless two axes share it; then the whole key.
+// The last word of a key; the complete key if another axis has the same last word.
 std::string LabelOf(const std::string& key, const std::vector<Axis>& axes) {
   const auto leaf = [](const std::string& path) { return path.substr(path.rfind('.') + 1); };
   const auto same = std::count_if(axes.begin(), axes.end(),
@@ -67,8 +67,8 @@ bool Matches(const KeyTrees& settings, const config::RunConfig& base, const Comb
   });
 }
 
-// All combinations of the axes' values, in the order of counting; one empty combination without
-// axes.
+// All combinations of the axes' values; the last axis varies fastest. Without axes, one empty
+// combination.
 std::vector<KeyTrees> Combinations(const std::vector<const Axis*>& axes) {
   std::vector<KeyTrees> combinations = {{}};
   for (const Axis* axis : axes) {
@@ -84,7 +84,7 @@ std::vector<KeyTrees> Combinations(const std::vector<const Axis*>& axes) {
   return combinations;
 }
 
-// The number of rows, times their seeds, before `exclude` and `include`; capped at 10⁹.
+// The number of rows times seeds, before `exclude` and `include`; capped at 10⁹.
 int64_t GridSize(const Study& study) {
   constexpr int64_t kCap = 1'000'000'000;
   int64_t size = 1;
@@ -220,14 +220,15 @@ class Expander {
 
   const Study& study_;
   const config::RunConfig& base_;
-  std::vector<const Axis*> axes_;  // except for seeds
+  std::vector<const Axis*> axes_;  // axes except those of seeds
   std::vector<KeyTrees> seeds_;
   std::vector<StudyRow> rows_;
 };
 
-// Keys about where bytes are, what is recomputed, what is monitored and reported. For each it is
-// documented, and tested, that every bit stays the same: docs/checkpointing.md, docs/budget.md,
-// docs/allocators.md, docs/how/kernels.md (train.threads). So it is of knobs whose table says so.
+// Keys that never change a computed bit: they place bytes, choose what is recomputed, or monitor
+// and report. Pages document this, and tests check it, for each key: docs/checkpointing.md,
+// docs/budget.md, docs/allocators.md, docs/how/kernels.md (train.threads). The same holds for knobs
+// whose table says so.
 constexpr const char* kSections[] = {"checkpointing", "memory", "run",  "log",
                                      "save",          "sample", "debug"};
 constexpr const char* kKeys[] = {
@@ -235,7 +236,7 @@ constexpr const char* kKeys[] = {
     "train.eval_sequences", "train.sample_every", "train.early_stop",
     "train.stop_after",     "parallel.timeout",   "parallel.reshard_after_forward"};
 
-// The configuration's keys that fulfil the condition, without those that only place a run's files.
+// The values of the keys that `keep` accepts, without keys that only place a run's files.
 template <typename Keep>
 std::string Resolved(const config::RunConfig& config, const Keep& keep) {
   std::string text;
@@ -246,9 +247,9 @@ std::string Resolved(const config::RunConfig& config, const Keep& keep) {
   return text;
 }
 
-// The number of ranks that a configuration is for.
+// The number of ranks that the configuration runs on.
 int64_t RanksOf(const Study& study, const config::RunConfig& config) {
-  const int64_t others = config::RanksBesideData(config);
+  const int64_t others = config::NonDataRanks(config);
   if (config.parallel.data) return *config.parallel.data * others;
   return study.launch.ranks.value_or(others);
 }
@@ -258,7 +259,7 @@ std::vector<std::string> WordsOf(const std::string& text) {
   return {std::istream_iterator<std::string>(stream), {}};
 }
 
-// The settings that the study adds to every run; they override the row's.
+// The settings that the study adds to every run. They override the row's settings.
 std::vector<std::string> MeasuringSets(const Study& study) {
   return {fmt::format("train.eval_every={}", study.measure.EvalEvery()),
           "train.early_stop=0",
@@ -283,7 +284,7 @@ std::vector<std::string> AllSets(const Study& study, const StudyRow& row, size_t
   return sets;
 }
 
-// UserError unless the files that a run starts from exist.
+// Throws a UserError unless the files that a run starts from exist.
 void RequireFiles(const config::RunConfig& config) {
   const auto require = [&](const char* key, const std::string& folder, const char* file) {
     std::error_code error;
@@ -295,7 +296,7 @@ void RequireFiles(const config::RunConfig& config) {
   require("lora.init_from", config.lora.init_from, "adapter_config.json");
 }
 
-// UserError for a configuration that cannot run, with any files and any budget.
+// Throws a UserError for a configuration that cannot run with any files and any budget.
 void CheckPossible(config::RunConfig& config, int64_t ranks) {
   trainer::CheckMesh(config, ranks);
   const std::unique_ptr<models::Model> model = trainer::ModelFrom(config);
@@ -305,7 +306,7 @@ void CheckPossible(config::RunConfig& config, int64_t ranks) {
 void Configure(const Study& study, StudyRow& row) {
   const std::vector<std::string> steps = {StepsSet(study.measure.all_steps())},
                                  sets = AllSets(study, row, 0, steps);
-  // Loaded once to learn the mesh, and once for that many ranks.
+  // Loads the configuration once to learn its mesh, and again for that number of ranks.
   const int64_t guess = study.launch.ranks.value_or(1);
   const config::RunConfig unchecked = config::Load(study.base, sets, guess).config;
   row.refused_as = Status::kFailed;
@@ -335,7 +336,7 @@ void Configure(const Study& study, StudyRow& row) {
   row.facts = FactsOf(config, row.ranks);
 }
 
-// The program that runs.
+// The path of the running program.
 std::string OwnProgram() {
   std::error_code error;
   const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -372,7 +373,7 @@ RowFacts FactsOf(const config::RunConfig& config, int64_t ranks) {
   RowFacts facts;
   facts.automatic = config.checkpointing.policy == config::CheckpointPolicy::kAuto;
   facts.but_for_seed = Resolved(config, [](const std::string& key) { return !IsSeed(key); });
-  if (config.train.micro_batch > 0) {  // else the solver's choice changes the sums
+  if (config.train.micro_batch > 0) {  // otherwise the solver's choice changes the order of sums
     facts.numbers =
         fmt::format("ranks: {}\n", ranks) +
         Resolved(config, [](const std::string& key) { return !IsSeed(key) && !KeepsNumbers(key); });
@@ -407,7 +408,7 @@ std::vector<std::string> TrainArguments(const Study& study, const StudyRow& row,
 std::vector<StudyRow> ConfigureRows(const Study& study, std::vector<StudyRow> rows) {
   for (StudyRow& row : rows) {
     if (!row.command.empty()) {
-      // It has the same seeds as the other rows' runs.
+      // A row whose `command` runs another program gets the same seeds as the runs of other rows.
       for (const KeyTrees& seed : row.seeds) {
         const std::vector<std::string> sets = SetsOf(Overlaid(study.settings, seed));
         row.run_seeds.push_back(
@@ -419,7 +420,7 @@ std::vector<StudyRow> ConfigureRows(const Study& study, std::vector<StudyRow> ro
       Configure(study, row);
     } catch (const UserError& error) {
       row.refused = error.what();
-      // The setting comes from the study file, not from --set.
+      // The setting comes from the study file, so "--set" would mislead.
       if (row.refused.starts_with("--set: ")) row.refused.erase(0, 7);
     }
   }

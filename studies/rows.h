@@ -1,5 +1,6 @@
-// The rows of a study: every combination of variants and axes, except the excluded ones, and the
-// included ones. For each row: its run's configuration and ranks, or why it cannot run.
+// The rows of a study: every combination of variants and axes except the excluded ones, plus the
+// included ones. Each row has the configuration and ranks of its run, or the reason why it cannot
+// run.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@
 
 namespace plimsoll::studies {
 
-// The seeds of a run's random numbers.
+// The seeds for the random numbers of a run.
 struct RunSeeds {
   int64_t train = 0, model = 0, data = 0;
 
@@ -24,55 +25,58 @@ RunSeeds SeedsOf(const config::RunConfig& config);
 struct StudyRow {
   std::string name;    // "bf16, policy=block"; unique
   std::string folder;  // "003-bf16-policy-block"
-  KeyTrees settings;   // over the base: from the study, the variant and the axes
+  KeyTrees settings;   // changes to the base, from the study, the variant and the axes
   std::string command;
-  // The value of each axis, as shown: {"checkpointing.policy", "block"}.
+  // The value of each axis, in the form that is shown: {"checkpointing.policy", "block"}.
   std::vector<std::pair<std::string, std::string>> axes;
-  // The row's seeds: keys set in addition to `settings`. One empty member: no seeds.
+  // The seeds of the row's runs, as keys set in addition to `settings`. One empty element: no
+  // seeds.
   std::vector<KeyTrees> seeds = {{}};
 
-  // The arguments of --set, with one of the seeds.
+  // The arguments of --set for a run with this seed.
   std::vector<std::string> Sets(size_t seed = 0) const;
 
-  // The following is what ConfigureRows() finds out.
+  // ConfigureRows() sets the following members.
   int64_t ranks = 1;
-  // Why the row cannot run: the configuration is impossible (Status::kInfeasible), or names a file
-  // that does not exist (kFailed). Empty: it can run.
+  // Why the row cannot run: its configuration is impossible (Status::kInfeasible), or it names a
+  // file that does not exist (kFailed). Empty: the row can run.
   std::string refused;
   Status refused_as = Status::kInfeasible;
-  std::string resolved;     // its whole configuration, except for the study's own keys
-  bool has_arena = true;    // it uses the planned arena, whose use can be checked
-  bool calibrates = false;  // its choices depend on measurements of this machine
+  std::string resolved;     // complete configuration, except for the study's own keys
+  bool has_arena = true;    // uses the planned arena, whose use can be checked
+  bool calibrates = false;  // choices depend on measurements of this machine
   bool on_gpu = false;
   RowFacts facts;
-  std::vector<RunSeeds> run_seeds;  // the resulting seeds for each of `seeds`
+  std::vector<RunSeeds> run_seeds;  // resulting seeds, one element for each of `seeds`
 };
 
-// The rows in the order as written, with the axes (except seeds) in the order of counting. `base`
-// has the values of keys that a row doesn't set. UserErrors: no row is left, an exclusion that
-// matches nothing, rows that are given twice, a baseline that is no row, more than 100,000 rows.
+// The rows in the order of the study file; the last axis varies fastest, and seeds are no axes
+// here. `base` has the values of keys that a row doesn't set. UserErrors: no row is left, an
+// exclusion that matches nothing, duplicate rows, a baseline that is no row, more than 100,000
+// rows.
 std::vector<StudyRow> ExpandGrid(const Study& study, const config::RunConfig& base);
 
-// True if the key has no influence on any number that training computes (docs/ablations.md).
+// Whether the key changes no number that training computes (docs/how/ablations.md).
 bool KeepsNumbers(const std::string& key);
 
-// The facts about a run with this configuration on that many ranks. Two runs with the same
-// `numbers` differ only in where bytes are and what is recomputed, and in no number.
+// The facts about a run with this configuration on `ranks` ranks. Two runs with the same `numbers`
+// compute the same numbers: they differ only in where bytes are and what is recomputed.
 RowFacts FactsOf(const config::RunConfig& config, int64_t ranks);
 
-// The length of a run: to the end, or shorter if another run has its curve (compare.h).
+// The setting for the length of a run: all steps, or fewer if another run has its curve
+// (compare.h).
 std::string StepsSet(int64_t steps);
 
-// The program and its arguments for a run of the row with one of its seeds: `further` are arguments
-// of --set that override the others.
+// The program and its arguments for a run of the row with one of its seeds. `further` are more
+// arguments of --set, which override the others.
 std::vector<std::string> TrainArguments(const Study& study, const StudyRow& row, size_t seed,
                                         const std::vector<std::string>& further);
 
 // Configures each row; a row that cannot run is marked and kept.
 std::vector<StudyRow> ConfigureRows(const Study& study, std::vector<StudyRow> rows);
 
-// A short text for all rows and the way of measuring: two studies with the same text have the same
-// runs.
+// A short text that identifies all rows and the way of measuring: two studies with the same text
+// have the same runs.
 std::string FingerprintOf(const Study& study, const std::vector<StudyRow>& rows);
 
 }  // namespace plimsoll::studies

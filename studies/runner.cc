@@ -27,13 +27,14 @@ using Clock = std::chrono::steady_clock;
 
 void WaitForProcesses() { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
 
-// Seconds for a child to end: mpirun has to end its ranks.
+// Seconds in which a child must end: mpirun has to end its ranks first.
 constexpr double kPatienceSeconds = 10;
-// Profiled steps are timed node by node and take longer; a few are enough.
+// The number of profiled steps. Few are enough, and each takes longer, since it is timed node by
+// node.
 constexpr int64_t kProfiledSteps = 3;
 
-// A row is run up to three times, each in a process of its own: for its times, for the bytes that
-// it uses, and node by node. Only the first gives the row's times.
+// The passes of a row, each in its own process. They measure its times, the bytes that it uses, and
+// the time of each node. Only the first pass gives the row's times.
 enum class Pass { kMeasure, kCheck, kProfile, kEnd };
 
 std::string SignalText(int signal) {
@@ -41,14 +42,14 @@ std::string SignalText(int signal) {
                      signal == SIGKILL ? ", as the system does when memory runs out" : "");
 }
 
-// From a run's error output: the last message, or under mpirun the first, since mpirun's later
-// messages are more about itself than about the program.
+// The last message of a run's error output. Under mpirun it is the first message, since mpirun's
+// later messages are more about itself than about the program.
 std::string LastWords(const std::string& errors, bool mpirun) {
   std::vector<std::string> messages;
   std::istringstream lines(errors);
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line.starts_with("warning:") || line.starts_with("---")) continue;
-    // The place of the study's own settings does not help.
+    // Drops "--set": the user didn't type the study's own settings.
     if (line.starts_with("--set: ")) line.erase(0, 7);
     if (line.starts_with(' ') && !messages.empty()) {
       messages.back() += " " + line.substr(line.find_first_not_of(' '));
@@ -60,7 +61,7 @@ std::string LastWords(const std::string& errors, bool mpirun) {
   return mpirun ? messages.front() : messages.back();
 }
 
-// The rows whose choices depend on calibrations, or else one that starts a process on a GPU, so
+// The rows whose choices depend on calibrations. Without such rows, one row that uses a GPU, so
 // that the GPU's profile is measured.
 std::vector<const StudyRow*> RowsThatMeasure(const std::vector<StudyRow>& rows) {
   std::vector<const StudyRow*> measure;
@@ -72,8 +73,8 @@ std::vector<const StudyRow*> RowsThatMeasure(const std::vector<StudyRow>& rows) 
   return measure;
 }
 
-// False when `stopped` returned true. The run's own end doesn't matter: the row's real runs will
-// show errors.
+// Runs one step of a row. Returns false if `stopped` returned true. Errors of the run are ignored:
+// the row's real runs will show them.
 bool RunOneStep(const Study& study, const StudyRow& row, const std::string& folder,
                 const std::function<bool()>& stopped) {
   fs::create_directories(folder);
@@ -92,9 +93,9 @@ bool RunOneStep(const Study& study, const StudyRow& row, const std::string& fold
   return true;
 }
 
-// Runs one step of each row that needs calibration, so that it measures the machine, then copies
-// all calibrations (trainer/resolve/calibration.h) to the study's directory, once. Returns that
-// folder, or "" when `stopped` returned true; then nothing is copied.
+// Runs one step of each row that needs calibration, so that the step measures the machine. Then
+// copies all calibrations (trainer/resolve/calibration.h) to the study's directory, once. Returns
+// the folder of the copies, or "" if `stopped` returned true; then nothing is copied.
 std::string FixCalibration(const Study& study, const std::vector<StudyRow>& rows,
                            const StudyDirectory& directory, const RunWatcher& watcher) {
   const std::string folder = directory.File("calibration");
@@ -186,7 +187,7 @@ class Runner {
  private:
   struct Active {
     StudyRun run;
-    int64_t steps = 0;  // to make
+    int64_t steps = 0;  // number of steps to make
     Pass pass = Pass::kMeasure;
     std::string directory;
     std::vector<std::string> gpus;
@@ -205,7 +206,8 @@ class Runner {
 
   size_t SeedOf(const StudyRun& run) const { return run.index % rows_[run.row].seeds.size(); }
 
-  // Counts a run of which the study's directory has the outcome; false: it has to be made.
+  // Counts a run whose outcome is in the study's directory. Returns false if the run has yet to be
+  // made.
   bool WasMade(const StudyRun& run) {
     const auto outcome = ReadOutcome(DirectoryOf(run) + "/outcome.json");
     if (!outcome || (outcome->status != Status::kDone && options_.retry_failed)) return false;
@@ -226,16 +228,16 @@ class Runner {
     whole_.emplace(ClaimOf(run), SharedSteps(study_.measure.warmup, all_steps_, summary));
   }
 
-  // Rows that failed get no more runs. Returns how many these would have been.
+  // Drops the remaining runs of rows that failed. Returns the number of dropped runs.
   size_t DropFailedRows() {
     return std::erase_if(runs_, [&](const StudyRun& run) { return failed_[run.row]; });
   }
 
-  // A number shared by all runs that claim the same losses (RowFacts::numbers and the seed); -1: no
-  // claim.
+  // The number of the run's claim. Runs that claim the same losses (RowFacts::numbers and the seed)
+  // have the same number. -1: no claim.
   int ClaimOf(const StudyRun& run) const { return claims_[run.row][SeedOf(run)]; }
 
-  // The number of remaining runs that share another run's losses.
+  // The number of remaining runs that will share another run's losses.
   size_t LeftSharing() const {
     if (shared_steps_ == all_steps_) return 0;
     std::map<int, int64_t> whole = whole_;
@@ -244,7 +246,7 @@ class Runner {
     }));
   }
 
-  // True if another run must finish first, whose losses this one may share.
+  // True if another run must finish first because this run may share its losses.
   bool Waits(const StudyRun& run) const {
     const int claim = ClaimOf(run);
     if (claim < 0 || whole_.contains(claim) || shared_steps_ == all_steps_) return false;
@@ -253,7 +255,7 @@ class Runner {
         })) {
       return true;
     }
-    // The baseline trains to the end if it can, otherwise the first row does.
+    // The baseline trains to the end if it makes the claim; otherwise the first row does.
     const size_t baseline = BaselineIndex(study_, rows_);
     if (run.row == baseline) return false;
     return std::ranges::any_of(runs_, [&](const StudyRun& other) {
@@ -266,8 +268,8 @@ class Runner {
     return ClaimOf(run) >= 0 && whole != whole_.end() ? whole->second : all_steps_;
   }
 
-  // Queues another run of the row if its times vary, and says why; empty: they don't, or have been
-  // given enough runs.
+  // Queues another run of the row if its times vary too much, and returns the reason. Empty: the
+  // times are steady, or the row has had enough runs.
   std::string Repeat(size_t row) {
     const size_t planned = PlannedRuns(study_, rows_[row]);
     if (!study_.measure.repeat_unsteady || failed_[row] || made_[row] < planned ||
@@ -324,13 +326,13 @@ class Runner {
     active.process = std::make_unique<Process>(options);
   }
 
-  // False: nothing can be started now.
+  // Starts the next run that can start. Returns false if none can.
   bool StartOne() {
     const auto next = std::ranges::find_if(runs_, [&](const StudyRun& run) { return !Waits(run); });
     if (next == runs_.end()) return false;
     const StudyRun run = *next;
     const size_t gpus = std::min(options_.gpus.size(), static_cast<size_t>(rows_[run.row].ranks));
-    if (free_gpus_.size() < gpus) return false;  // until others end
+    if (free_gpus_.size() < gpus) return false;  // waits until other runs end
     runs_.erase(next);
     auto active = std::make_unique<Active>();
     active->run = run;
@@ -338,13 +340,13 @@ class Runner {
     active->directory = DirectoryOf(run);
     active->gpus.assign(free_gpus_.end() - static_cast<std::ptrdiff_t>(gpus), free_gpus_.end());
     free_gpus_.resize(free_gpus_.size() - gpus);
-    fs::remove_all(active->directory);  // files of a run that was stopped
+    fs::remove_all(active->directory);  // removes files of a run that was stopped
     StartPass(*active);
     active_.push_back(std::move(active));
     return true;
   }
 
-  // Starts the next pass of the run; false: no further pass.
+  // Starts the next pass of the run; returns false if it has no further pass.
   bool Advance(Active& active) {
     const StudyRow& row = rows_[active.run.row];
     const bool more = row.command.empty() && active.run.index == 0;
@@ -374,12 +376,12 @@ class Runner {
     const char* const pass = active.pass == Pass::kCheck     ? "while checking the arena: "
                              : active.pass == Pass::kProfile ? "while profiling: "
                                                              : "";
-    // Impossible configurations have been refused before (rows.h).
+    // Impossible configurations were refused earlier (rows.h).
     const bool infeasible = ours && end.exit_code == static_cast<int>(ExitCode::kBudgetNotMet);
     return active.Ended(infeasible ? Status::kInfeasible : Status::kFailed, pass + reason);
   }
 
-  // The outcome once the run has ended; starts its next pass if it has one.
+  // Returns the outcome once the run has ended. If the run has a next pass, starts it.
   std::optional<Outcome> Look(Active& active) {
     if (study_.broken.seconds && active.seconds() > *study_.broken.seconds &&
         !active.process->Poll()) {
@@ -422,20 +424,21 @@ class Runner {
   const Study& study_;
   const std::vector<StudyRow>& rows_;
   const StudyDirectory& directory_;
-  const int64_t all_steps_, shared_steps_;  // of a run; of one that shares another's curve
+  // Steps of a complete run, and of a run that shares a curve.
+  const int64_t all_steps_, shared_steps_;
   const RunnerOptions& options_;
   const RunWatcher& watcher_;
   const std::string calibration_;         // folder with calibrations of this machine
-  std::vector<StudyRun> runs_;            // still to be started, the next one first
-  std::vector<bool> failed_;              // rows that get no more runs
+  std::vector<StudyRun> runs_;            // runs still to start, in order
+  std::vector<bool> failed_;              // whether each row has failed and gets no more runs
   std::vector<size_t> made_;              // finished runs of each row
-  std::vector<std::vector<int>> claims_;  // by row and seed
-  // Claims with a complete run, and the number of steps for a run that shares its curve.
+  std::vector<std::vector<int>> claims_;  // the claim of each row and seed
+  // For each claim with a complete run, the number of steps of a run that shares its curve.
   std::map<int, int64_t> whole_;
   std::vector<std::unique_ptr<Active>> active_;
   std::vector<std::string> free_gpus_;
   size_t all_ = 0, ended_ = 0;
-  std::vector<double> seconds_;  // of the finished runs
+  std::vector<double> seconds_;  // durations of the finished runs
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Runs a study: every run is a process of its own, in a fixed order, some in parallel, until all
-// are done or the user stops it. Finished runs are not repeated.
+// Runs a study. Every run is a process of its own. Runs start in a fixed order, some in parallel,
+// until all are done or the user stops the study. Finished runs are not repeated.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +12,16 @@
 
 namespace plimsoll::studies {
 
-// The index-th run of a row: it has the (index mod number of seeds)-th of its seeds.
+// The index-th run of a row. Its seed is the (index mod number of seeds)-th of the row's seeds.
 struct StudyRun {
   size_t row = 0;
   size_t index = 0;
   bool operator==(const StudyRun&) const = default;
 };
 
-// All runs that the study asks for: first one run of each row, then the second ones, so that drift
-// affects all rows alike. Within these, the rows are in the order as written or in an order that
-// follows from order_seed.
+// All runs that the study asks for: first one run of each row, then the second runs, and so on, so
+// that drift affects all rows alike. Within each round, rows are in the order of the study file, or
+// in an order derived from order_seed.
 std::vector<StudyRun> OrderedRuns(const Study& study, const std::vector<StudyRow>& rows);
 
 // A row whose times vary by more than kSteady is run again, at most this many times.
@@ -34,9 +34,10 @@ struct RunnerOptions {
 };
 
 struct RunProgress {
-  size_t ended = 0, all = 0;  // runs
-  double seconds_left = 0;    // by the times so far
-  std::string repeated = "";  // why `all` has grown by this run: its row runs again; empty: no
+  size_t ended = 0, all = 0;  // numbers of runs
+  double seconds_left = 0;    // estimated from the times so far
+  // Why this run's row runs again, which raises `all`; empty: it doesn't.
+  std::string repeated = "";
 };
 
 struct RunWatcher {
@@ -47,9 +48,9 @@ struct RunWatcher {
       on_end;
 };
 
-// Makes the remaining runs, all with one calibration of the machine, so that predictions for a
-// program do not change from one run to the next. False when `stopped` returned true: then no child
-// is left, and unfinished runs are repeated the next time.
+// Makes the remaining runs. All use one calibration of the machine, so that predictions for a
+// program do not change from run to run. Returns false if `stopped` returned true: then no child
+// process is left, and unfinished runs are repeated the next time.
 bool RunStudy(const Study& study, const std::vector<StudyRow>& rows,
               const StudyDirectory& directory, const RunnerOptions& options,
               const RunWatcher& watcher);

@@ -26,7 +26,7 @@ using Given = const TreeEntry&;
 // The schema: one row per key. It drives parsing, suggestions and the reference.
 struct StudyKey {
   std::string_view path;  // "measure.warmup"
-  const char* type;       // for the reference
+  const char* type;       // type shown in the reference
   const char* default_text;
   const char* doc;                    // one sentence, Markdown
   void (*read)(Study& study, Given);  // checks and stores the value
@@ -69,7 +69,7 @@ Variant ReadVariant(const TreeEntry& entry) {
     variant.command = Text({where + ".command", inner.origin, inner.value});
     if (entry.value.entries.size() == 1) return variant;
     RefuseAt(inner.origin, where + ".command",
-             "stands alone: a program of its own takes no keys of a run file");
+             "must be the only key: another program takes no keys of a run file");
   }
   variant.settings = ReadSettings(entry.value, where);
   return variant;
@@ -149,7 +149,7 @@ const StudyKey kStudyKeys[] = {
     {"exclude", "list of combinations", "none",
      "Rows in which all these keys have these values are left out.",
      [](S s, G g) { s.exclude = ReadCombinations(g); }},
-    {"include", "list of combinations", "none", "Further rows beside those of the grid.",
+    {"include", "list of combinations", "none", "Further rows, in addition to those of the grid.",
      [](S s, G g) { s.include = ReadCombinations(g); }},
     {"baseline", "name of a row", "the first row", "What the others are compared with.",
      [](S s, G g) {
@@ -194,11 +194,11 @@ const StudyKey kStudyKeys[] = {
      "`parallel.data` × `parallel.tensor` × `parallel.pipeline` of each row.",
      [](S s, G g) { s.launch.ranks = Integer(g, 1, 100'000); }},
     {"launch.mpirun", "string", "`mpirun -np {ranks}`",
-     "Command that starts a row of several ranks; its words stand before the program.",
+     "Command that starts a row of several ranks; its words come before the program.",
      [](S s, G g) { s.launch.mpirun = ReadMpirun(g); }},
 };
 
-// The section of a key, "measure"; empty: it has none.
+// The section of a key ("measure"); empty if it has no section.
 std::string SectionOf(const StudyKey& key) {
   const size_t dot = key.path.find('.');
   return std::string(key.path.substr(0, dot == key.path.npos ? 0 : dot));

@@ -1,4 +1,4 @@
-// A study: one run file and the variations of it to be compared. docs/ablations.md.
+// A study: a run file and the variations of it to compare. See docs/ablations.md.
 #pragma once
 
 #include <cstdint>
@@ -11,35 +11,37 @@
 
 namespace plimsoll::studies {
 
-// Changes of a variant: dotted key → value as written; kNull removes the base's value.
+// The changes that a variant makes: dotted key → value as written. kNull removes the base's value.
 using config::KeyTrees;
 
-// A named variation.
+// A named variation of the run.
 struct Variant {
   std::string name;
   std::string origin;  // "study.yaml:12"
   KeyTrees settings;
-  // Runs in place of Plimsoll and prints a summary as JSON. Empty: Plimsoll runs.
+  // A shell command that runs in place of Plimsoll and prints a summary as JSON. Empty: Plimsoll
+  // runs.
   std::string command;
 };
 
-// A key and its values, which rows take in turn.
+// A key and the values that rows take in turn.
 struct Axis {
   std::string key;
   std::string origin;
   std::vector<config::Tree> values;
 };
 
-// Some keys and their values: a combination to include, or the common part of those to exclude.
+// Keys and their values: a combination to include, or the common part of combinations to exclude.
 struct Combination {
   std::string origin;
   KeyTrees settings;
 };
 
 struct Measure {
-  int64_t warmup = 3;                 // first steps, whose times don't count
-  int64_t steps = 20;                 // timed steps, after the warm-up
-  std::optional<int64_t> eval_every;  // steps between evaluations; nothing: after the last; 0: none
+  int64_t warmup = 3;  // number of first steps that are not timed
+  int64_t steps = 20;  // timed steps, after the warm-up
+  // Steps between evaluations; 0: none; nullopt: only at the end.
+  std::optional<int64_t> eval_every;
   bool check_arena = true;
   bool profile = false;
   bool repeat_unsteady = true;  // repeat runs that vary by more than kSteady (compare.h)
@@ -48,31 +50,32 @@ struct Measure {
   int64_t EvalEvery() const { return eval_every.value_or(all_steps()); }
 };
 
-// Limits beyond which the result of a finished run is invalid. Nothing: no limit.
+// Limits beyond which the result of a finished run is invalid. nullopt: no limit.
 struct Broken {
   std::optional<double> loss_above;
-  std::optional<double> loss_difference;  // from the baseline, as a share of its loss
-  std::optional<double> seconds;          // of a run, which is ended then
+  // Limit for the difference from the baseline, relative to its loss.
+  std::optional<double> loss_difference;
+  std::optional<double> seconds;  // time after which the run is ended
 };
 
 struct Launch {
-  std::optional<int64_t> ranks;  // nothing: the mesh of each variation decides
+  std::optional<int64_t> ranks;  // nullopt: the mesh of each variation decides
   std::string mpirun = "mpirun -np {ranks}";
 };
 
 enum class RunOrder { kShuffled, kWritten };
 
 struct Study {
-  std::string file;  // as the user named it
+  std::string file;  // path as the user gave it
   std::string title;
-  std::string base;  // path
+  std::string base;  // path of the base run file
   std::string dir;
-  KeyTrees settings;  // over the base, in all variations
+  KeyTrees settings;  // changes to the base in all variations
   std::vector<Variant> variants;
   std::vector<Axis> axes;
   std::vector<Combination> include, exclude;
-  std::string baseline;         // a row's name; empty: the first
-  std::string baseline_origin;  // the place of the key
+  std::string baseline;         // a row's name; empty: the first row
+  std::string baseline_origin;  // place of the key `baseline` in the file
   int64_t repeats = 1;
   RunOrder order = RunOrder::kShuffled;
   int64_t order_seed = 1;

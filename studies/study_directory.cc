@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 constexpr const char* kFingerprint = "fingerprint";
 constexpr const char* kWayOut = "name another one with `dir` in the study file or --dir";
 
-// "" when there is none.
+// Returns "" if the directory has no fingerprint.
 std::string FingerprintIn(const std::string& path) {
   std::ifstream file = OpenFile(path + "/" + kFingerprint);
   std::string line;
@@ -33,7 +33,7 @@ bool HoldsAnything(const std::string& path) {
   return fs::exists(path, error) && (!fs::is_directory(path, error) || !fs::is_empty(path, error));
 }
 
-// False: there is no such run.
+// Adds a run to the row's results. Returns false if the run doesn't exist.
 bool AddRunOf(const Study& study, const StudyRow& row, size_t index, const std::string& directory,
               Row& result) {
   const std::optional<Outcome> outcome = ReadOutcome(directory + "/outcome.json");
@@ -59,7 +59,7 @@ bool AddRunOf(const Study& study, const StudyRow& row, size_t index, const std::
   return true;
 }
 
-// Why the row of a finished run is no valid result; empty: it is valid.
+// Why the result of a finished run is invalid; empty: it is valid.
 std::string WhyBroken(const Broken& broken, const Row& row, const Row& baseline) {
   const std::optional<Mean> of_row = OverSeeds(row, &Run::loss);
   if (!of_row) return "";

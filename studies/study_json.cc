@@ -13,10 +13,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// The number of rows that a sentence names.
+// The most rows that a sentence names.
 constexpr size_t kShown = 4;
 
-// The different values of a member among the rows, in their order.
+// The distinct values of a member among the rows, in the order of the rows.
 std::string ValuesOf(const ordered_json& rows, const char* key) {
   std::vector<std::string> values;
   for (const ordered_json& row : rows) {
@@ -40,7 +40,7 @@ std::string ClocksOf(const ordered_json& rows) {
                      : fmt::format("{:.0f} to {:.0f} MHz", low, high);
 }
 
-// Names the times that cannot be trusted; empty: all can.
+// A sentence that names the times that cannot be trusted; empty: all can be trusted.
 std::string UnsteadyText(const std::vector<Row>& rows) {
   std::vector<std::string> names;
   for (const Row& row : rows) {
@@ -56,7 +56,7 @@ std::string UnsteadyText(const std::vector<Row>& rows) {
       kSteady * 100, names.size(), rows.size(), ListOf(names, kShown));
 }
 
-// Names the rows whose speed is one of steps; empty: none.
+// A sentence that names the rows whose speed is in steps; empty: no such row.
 std::string SpeedText(const ordered_json& rows) {
   std::vector<std::string> names;
   for (const ordered_json& row : rows) {
@@ -71,7 +71,7 @@ std::string SpeedText(const ordered_json& rows) {
       ListOf(names, kShown));
 }
 
-// Says how many runs share others' losses, and over how many steps that was checked.
+// A sentence on the number of runs that share others' losses, and on the steps that were checked.
 std::string SharedText(const std::vector<Row>& rows) {
   int runs = 0;
   int64_t least = 0, all = 0;

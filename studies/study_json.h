@@ -1,4 +1,4 @@
-// study.json: the rows of a study with the comparisons, and the contents of the report page.
+// study.json: the rows of a study with their comparisons, and the contents of the report page.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,16 +11,16 @@ namespace plimsoll::studies {
 
 struct StudyFacts {
   std::string title;
-  std::vector<std::string> groups = {};  // of each row; empty: none
+  std::vector<std::string> groups = {};  // group of each row; empty: no group
   int64_t warmup = 0;
   std::vector<Row> rows = {};
   std::vector<RowFacts> facts = {};
   size_t baseline = 0;
-  std::vector<std::string> columns = {};  // keys of those to show; empty: what the rows fill
+  std::vector<std::string> columns = {};  // keys of the columns to show; empty: columns with values
 };
 
-// {"title", "subtitle", "warning", "facts", "columns", "rows", "laws"}: the members of
-// reports/study_page.h and the results of CheckLaws().
+// Builds {"title", "subtitle", "warning", "facts", "columns", "rows", "laws"}: the members of
+// reports/study_page.h, and the results of CheckLaws() as "laws".
 nlohmann::ordered_json StudyJson(const StudyFacts& study);
 
 // True if every law that must hold does hold.

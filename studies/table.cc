@@ -33,7 +33,7 @@ std::string Number(const std::string& key, const std::string& unit, double numbe
   return fmt::format("{:.6g}", number);
 }
 
-// The figure of a column, with the deviation over seeds and their number if it has any.
+// The text of a figure, with its deviation over seeds and their number if it has them.
 std::string WithDeviation(const ordered_json& row, const ordered_json& column, double number) {
   const auto key = column.at("key").get<std::string>();
   const auto member = [&](const char* name) {
@@ -51,7 +51,7 @@ std::string WithDeviation(const ordered_json& row, const ordered_json& column, d
   return fmt::format("{} ({})", text, runs.get<int64_t>());
 }
 
-// Where a comparison that nobody can tell lies: " (0.984 to 1.021)".
+// The interval of a comparison whose direction cannot be told: " (0.984 to 1.021)".
 std::string Possible(const ordered_json& row, const std::string& key) {
   const ordered_json low = row.value(key + "_low", ordered_json()),
                      high = row.value(key + "_high", ordered_json());
@@ -71,14 +71,14 @@ std::string Cell(const ordered_json& row, const ordered_json& column) {
   return untold ? "~" + text + Possible(row, key) : text;
 }
 
-// The number of characters on a terminal, where all of ours have width one.
+// The number of columns on a terminal; each of our characters takes one column.
 size_t Width(const std::string& text) {
   return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   }));
 }
 
-// All scalar members, in the order in which the rows bring them.
+// The keys of all scalar members, in the order in which they first appear in the rows.
 std::vector<std::string> ScalarKeys(const ordered_json& rows) {
   std::vector<std::string> keys;
   for (const ordered_json& row : rows) {
@@ -90,7 +90,7 @@ std::vector<std::string> ScalarKeys(const ordered_json& rows) {
   return keys;
 }
 
-// The members that the columns show.
+// The keys of the members that the columns show.
 std::vector<std::string> KeysOf(const ordered_json& columns) {
   std::vector<std::string> keys;
   for (const ordered_json& column : columns) {
@@ -101,7 +101,7 @@ std::vector<std::string> KeysOf(const ordered_json& columns) {
   return keys;
 }
 
-// The texts of a table's cells: its head, then a line for each row.
+// The texts of a table's cells: a line of heads, then a line for each row.
 Cells TableCells(const ordered_json& rows, const ordered_json& columns) {
   Cells lines(1);
   for (const ordered_json& column : columns) {
@@ -115,7 +115,7 @@ Cells TableCells(const ordered_json& rows, const ordered_json& columns) {
   return lines;
 }
 
-// What LaTeX would read otherwise.
+// Characters that have a meaning in LaTeX, and their replacements.
 const std::initializer_list<Replacement> kEscapes = {
     {"\\", "\\textbackslash{}"},
     {"{", "\\{"},
@@ -148,7 +148,8 @@ const std::initializer_list<Replacement> kEscapes = {
     {"∞", "$\\infty$"},
 };
 
-// After the end of a row, "[" and "*" would belong to it.
+// Protects "[" and "*" at the start of a row: after the end of a row, LaTeX would read them as its
+// arguments.
 std::string AtStart(const std::string& cell) {
   if (!cell.starts_with('[') && !cell.starts_with('*')) return cell;
   return fmt::format("{{{}}}{}", cell.front(), cell.substr(1));
@@ -158,7 +159,7 @@ std::string Comment(const std::string& text) {
   return "% " + Replaced(text, {{"\n", " "}, {"\r", " "}}) + "\n";
 }
 
-// "NAME: NOTE" of each row that has a note.
+// "NAME: NOTE" for each row that has a note.
 std::vector<std::string> NotesOf(const ordered_json& rows) {
   std::vector<std::string> notes;
   for (const ordered_json& row : rows) {
@@ -168,7 +169,7 @@ std::vector<std::string> NotesOf(const ordered_json& rows) {
   return notes;
 }
 
-// An aligned table with a legend below.
+// An aligned table, followed by a legend.
 std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
   const Cells lines = TableCells(rows, columns);
   std::vector<size_t> widths(columns.size());
@@ -191,7 +192,7 @@ std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
       "step: the median of all measured steps; from, to: their quartiles and those of the runs' "
       "medians.\nvaries: the range between these quartiles as a share of the median.\n"
       "speed: tokens (or samples) a second against the baseline's; ~: cannot tell, since the "
-      "spreads overlap, which leave possible what stands behind.\n";
+      "spreads overlap; the possible range follows.\n";
   const bool seeds = std::any_of(columns.begin(), columns.end(), [](const ordered_json& column) {
     return column.contains("runs");
   });
@@ -199,13 +200,13 @@ std::string TextTable(const ordered_json& rows, const ordered_json& columns) {
     text +=
         "losses: mean ± sample standard deviation (number of seeds); differences from the baseline "
         "are of pairs of runs with the same seed; ~: cannot tell, since the 95 % interval of their "
-        "mean, which stands behind, has both signs.\n";
+        "mean, which follows, includes 0.\n";
   }
   return text;
 }
 
-// The same cells as a tabular of LaTeX's package booktabs, which a document can \input. Notes of
-// rows follow as comments.
+// The same cells as a LaTeX tabular (package booktabs), which a document can \input. Notes of rows
+// follow as comments.
 std::string LatexTable(const std::string& title, const ordered_json& rows,
                        const ordered_json& columns) {
   std::string kinds;
@@ -227,8 +228,8 @@ std::string LatexTable(const std::string& title, const ordered_json& rows,
   return text;
 }
 
-// All scalar members of the rows or, of given columns, the members that these name, with a header
-// line of their names (RFC 4180).
+// CSV (RFC 4180) with a header line: the scalar members of the rows, or only those of `columns` if
+// given.
 std::string Csv(const ordered_json& rows, const ordered_json& columns) {
   const std::vector<std::string> keys = columns.is_null() ? ScalarKeys(rows) : KeysOf(columns);
   ordered_json head;
@@ -247,7 +248,7 @@ std::string Csv(const ordered_json& rows, const ordered_json& columns) {
   return text;
 }
 
-// The number of nodes shown in a timeline, which is a small picture among many.
+// The number of nodes shown in a timeline, which is one small picture of many.
 constexpr size_t kSamples = 160;
 std::string LawText(const ordered_json& law) {
   const auto broken = law.at("broken").get<std::vector<std::string>>(),
@@ -260,12 +261,12 @@ std::string LawText(const ordered_json& law) {
   return text;
 }
 
-// True if there was anything to check.
+// True if the law applied to any row.
 bool Applies(const ordered_json& law) {
   return law.at("checked").get<int>() > 0 || !law.at("untold").empty();
 }
 
-// With a picture of each row's memory over a step.
+// The HTML page of the study, with a picture of each row's memory over a step.
 std::string Html(const ordered_json& json, const StudyFacts& study) {
   ordered_json page = json;
   for (const ordered_json& law : json.at("laws")) {

@@ -1,4 +1,4 @@
-// A study for people, for papers and for programs: the terminal's table and files.
+// Formats a study for people, for papers and for programs: the table on the terminal, and files.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,11 +9,11 @@
 
 namespace plimsoll::studies {
 
-// The table, with the laws below it.
+// The table, followed by the laws.
 std::string StudyText(const nlohmann::ordered_json& json);
 
-// The study as a file of this format: "json", as study.json has it; "csv": all members of the rows,
-// or of chosen columns theirs; "tex": the table for LaTeX; "svg": memory against the time of a step
+// The study as a file of this format. "json": as study.json; "csv": all members of the rows, or
+// those of chosen columns; "tex": the table for LaTeX; "svg": memory against step time
 // (reports/front_picture.h); "html": the page, with a picture of each row's memory over a step.
 std::string StudyFile(std::string_view format, const nlohmann::ordered_json& json,
                       const StudyFacts& study);

@@ -20,7 +20,7 @@ using config::Tree;
 using config::TreeEntry;
 using config::Type;
 
-// The most values of one axis; a range with more is a mistake.
+// The most values of one axis; a range with more values is a mistake.
 constexpr int64_t kMostValues = 10'000;
 
 // Keys that a study sets for all its runs, or that work differently in a study.
@@ -30,7 +30,7 @@ constexpr const char* kOfTheStudy[] = {
     "memory.summary",   "memory.calibration", "log.csv",           "log.tensorboard",
     "log.report",       "log.mlflow"};
 
-// A range in plain numbers: bytes for sizes.
+// A range of plain numbers; sizes are in bytes.
 class Range {
  public:
   Range(const Key& key, const Tree& map, const std::string& where)
@@ -97,7 +97,7 @@ class Range {
     } else if (Has("step")) {
       const double step = given_.at("step");
       if (step <= 0) RefuseAt(map_.origin, where_, "step must be above 0");
-      // A float's last step may miss `to` by a rounding.
+      // The last step of a float range may miss `to` by a rounding error.
       for (double i = 0; from + step * i <= to + step * 1e-9; ++i) add(from + step * i);
     } else {
       const double times = given_.at("times");
@@ -180,7 +180,7 @@ KeyTrees ReadSettings(const Tree& map, const std::string& where) {
 
 KeyTrees Overlaid(const KeyTrees& settings, const KeyTrees& layer) {
   KeyTrees all = layer;
-  all.insert(settings.begin(), settings.end());  // of those that `layer` lacks
+  all.insert(settings.begin(), settings.end());  // adds settings that `layer` lacks
   return all;
 }
 

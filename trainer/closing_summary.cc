@@ -22,7 +22,7 @@ namespace {
 std::string LossText(const RunResult& result) {
   const RunMetrics& metrics = result.metrics;
   if (metrics.loss.empty()) return "no step was made";
-  // The first steps have none where they have no targets.
+  // The first steps have no loss if they have no targets.
   const auto first =
       std::ranges::find_if(metrics.loss, [](double loss) { return !std::isnan(loss); });
   std::string text =
@@ -51,8 +51,8 @@ std::string TimeText(const RunResult& result, double seconds) {
   return text;
 }
 
-// "6.1 of 20.2 ms a step: more data.workers may help"; empty where data take little of a step, or
-// nothing would change that.
+// "6.1 of 20.2 ms a step: more data.workers may help". Empty if data takes little of a step, or if
+// no advice exists.
 std::string DataText(const RunResult& result, const std::string& advice) {
   const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps),
                             data = MeasuredDataTimes(result.metrics, kWarmupSteps);
@@ -63,11 +63,11 @@ std::string DataText(const RunResult& result, const std::string& advice) {
   return fmt::format("{} a step: {}", text.substr(text.find(' ') + 1), advice);
 }
 
-// What to do where the predicted step is far from those that were made: the rates, or the steps,
-// are of a busy device. Empty where it isn't, or where no rates measured here chose the plan. Ranks
-// share a device's time in ways that no rate knows.
+// Advice if the predicted step time is far from the measured one: then the device was busy while
+// rates or steps were measured. Empty if it is near, or if no rates measured here chose the plan.
+// Also empty with several ranks, because rates do not model how ranks share a device.
 std::string RatesProblem(const RunResult& result, const std::string& rates) {
-  constexpr double kFar = 2, kNoticed = 20;  // ms
+  constexpr double kFar = 2, kNoticed = 20;  // kFar is a factor, kNoticed in ms
   const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
   if (rates.empty() || steps.empty() || !result.predicted_step_seconds || result.ranks > 1) {
     return "";
@@ -105,7 +105,7 @@ std::string MemoryText(const RunResult& result) {
                        Of(result.budget_bytes), FormatBytes(plan.arena_bytes), host);
   }
   const std::string process = FormatBytes(runtime::MeasureProcessMemory().peak_resident_bytes);
-  // Where both arenas share a budget, they stand beside it together.
+  // If both arenas share a budget, the text gives their sum.
   if (const int64_t both = ArenaBytes(result.config, plan); both != plan.arena_bytes) {
     return fmt::format("arenas {} as planned{}: {} and, as the host's, {}; process {}",
                        FormatBytes(both), Of(result.budget_bytes), FormatBytes(plan.arena_bytes),

@@ -11,24 +11,26 @@
 namespace plimsoll::trainer {
 
 struct Closing {
-  double seconds = 0;                         // that this process took
-  std::string model;                          // the folder that was written; empty: none
-  std::string averages = "";                  // the same of averaged weights
-  std::optional<int64_t> weights_after = {};  // steps, if these are not the last weights
-  std::string report;                         // the page; empty: there is none
-  // "by rates measured here on 2026-11-20", if the plan was chosen by such; otherwise empty.
+  double seconds = 0;         // run time of this process
+  std::string model;          // the model's folder; empty: none was written
+  std::string averages = "";  // the folder of averaged weights; empty: none
+  // The steps before the saved weights, if later steps followed.
+  std::optional<int64_t> weights_after = {};
+  std::string report;  // the report page; empty: none was written
+  // "by rates measured here on 2026-11-20", if rates measured on this machine chose the plan;
+  // otherwise empty.
   std::string rates = "";
-  std::string updates = "";  // UpdatesText
-  // What makes data take less of the steps' time: "more data.workers may help"; empty: nothing.
+  std::string updates = "";  // text from UpdatesText
+  // Advice to spend less of the steps' time on data: "more data.workers may help"; empty: none.
   std::string data_advice = "";
 };
 
-// How many updates a run has made, and why others were not. Empty where each step made one.
+// The number of updates of a run, and why other steps made none. Empty if each step made one.
 std::string UpdatesText(const StepCounts& counts);
-// What is wrong with a run that made steps but no update, and the way out; otherwise empty.
+// The error for a run that made steps but no update, with advice; otherwise empty.
 std::string NoUpdateText(const StepCounts& counts);
 
-// Lines without a newline at the end.
+// The summary's lines, without a newline at the end.
 std::string ClosingSummary(const RunResult& result, const Closing& closing);
 
 }  // namespace plimsoll::trainer

@@ -33,7 +33,7 @@ Divergence::Divergence(const config::RunConfig& config, std::vector<JudgedObject
       good_(next - 1),
       state_(state) {
   state_.objectives.resize(objectives_.size());
-  // Earlier versions did not count.
+  // Snapshots of earlier versions have no counts.
   state_.counts.updates += std::max<int64_t>(0, next - state_.counts.steps());
   // The run that wrote the snapshot may have used a larger window, or none.
   const auto window = config_.spike > 0 ? static_cast<size_t>(config_.window) : 0;
@@ -59,7 +59,7 @@ Verdict Divergence::Judge(int64_t step, std::span<const StepMetrics> metrics) {
   return worst;
 }
 
-// A step with several objectives counts as an update if one of them was updated.
+// A step with several objectives counts as an update if any of them was updated.
 void Divergence::Count(std::span<const StepMetrics> metrics, const Verdict& verdict) {
   const bool skipped =
       std::ranges::all_of(metrics, [](const StepMetrics& one) { return one.skipped_in_a_row > 0; });
@@ -85,7 +85,7 @@ Verdict Divergence::Judge(int64_t step, size_t objective, const StepMetrics& met
     losses.push_back(static_cast<float>(metrics.loss));
     if (std::ssize(losses) > config_.window) losses.erase(losses.begin());
   }
-  limits[static_cast<size_t>(step % 2)] = Limit(losses);  // for the step after the next
+  limits[static_cast<size_t>(step % 2)] = Limit(losses);  // the limit for the step after the next
 
   const std::string where =
       name.empty() ? fmt::format("step {}", step) : fmt::format("step {}, {}", step, name);
@@ -159,7 +159,7 @@ void Divergence::GoBack(int64_t step, const DivergenceState& then) {
   ++state_.rollbacks;
 }
 
-// Computed from good losses alone: a spike must not raise the limit for the next one.
+// The limit depends on good losses alone, so that a spike does not raise it.
 float Divergence::Limit(const std::vector<float>& losses) const {
   if (config_.spike == 0 || std::ssize(losses) < config_.window) return kNoLossLimit;
   const auto count = static_cast<double>(losses.size());

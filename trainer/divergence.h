@@ -1,12 +1,14 @@
-// Detects divergence of the training. Each step's metrics are judged once, in order; the verdict
-// depends on them and on the configuration alone, so that all ranks decide alike, and a resumed run
+// Detects divergence of the training. Each step's metrics are judged once, in order. The verdict
+// depends on them and on the configuration alone, so all ranks decide alike, and a resumed run
 // decides like an uninterrupted one.
 //
-// A step diverges when its loss or gradient norm is not finite, or when its loss is a spike, beyond
-//     mean + divergence.spike · standard deviation      of the last divergence.window good losses
-// up to two steps before: the host hands in a step while the device works on the one before it. If
-// a step has several objectives, each is judged by its own losses, and the worst verdict is the
-// step's.
+// A step diverges if its loss or gradient norm is not finite, or if its loss is a spike, beyond
+//
+//   mean + divergence.spike · standard deviation
+//
+// of the last divergence.window good losses, up to two steps before this step: the host enqueues a
+// step while the device runs the one before it. If a step has several objectives, each is judged by
+// its own losses, and the worst verdict is the step's.
 #pragma once
 
 #include <cstdint>
@@ -20,62 +22,63 @@
 
 namespace plimsoll::trainer {
 
-// The consequence for a step.
+// The verdict on a step.
 struct Verdict {
-  enum Kind {  // the worst last
+  enum Kind {  // the worst one last
     kGood,
-    kSkipped,   // it left the state unchanged
-    kRollBack,  // the state is useless: go back
-    kStop       // the same, and the run ends
+    kSkipped,   // the step left the state unchanged
+    kRollBack,  // the state is useless: restore an earlier one
+    kStop       // the state is useless, and the run ends
   };
   Kind kind = kGood;
-  std::string text = {};  // for the user; empty: nothing to say
+  std::string text = {};  // a message for the user; empty: none
 };
 
-// Thrown when a run must go back because of this step.
+// Thrown if this step requires a rollback.
 struct Diverged {
   int64_t step = 0;
   std::string text;
 };
 
-// An objective of the steps.
+// An objective whose losses are judged.
 struct JudgedObjective {
-  std::string name = "";        // empty: the only one
-  bool loss_is_scaled = false;  // overflowing gradients are skipped and no divergence
+  std::string name = "";        // empty for the only objective
+  bool loss_is_scaled = false;  // gradient overflows are skipped and are not divergences
 };
 std::vector<JudgedObjective> JudgedObjectives(const CompiledStep& compiled);
 
 class Divergence {
  public:
-  // `config` must outlive it. `next` is the first step, `state` the state after the steps before
-  // it.
+  // `config` must outlive this object. `next` is the first step to judge, `state` the state after
+  // the steps before it.
   Divergence(const config::RunConfig& config, std::vector<JudgedObjective> objectives, int64_t next,
              const DivergenceState& state);
 
-  // The largest good loss of a step; kNoLossLimit when there is no limit yet. Known once the steps
-  // up to two before it have been judged.
+  // The largest good loss of a step; kNoLossLimit if there is no limit yet. Known once all steps up
+  // to step − 2 have been judged.
   float LimitOf(int64_t step, size_t objective = 0) const {
     return state_.objectives[objective].limits[static_cast<size_t>(step % 2)];
   }
   double lr_factor() const { return state_.lr_factor; }
-  // `metrics`: one for each objective.
+  // Judges a step by its metrics, one for each objective.
   Verdict Judge(int64_t step, std::span<const StepMetrics> metrics);
 
-  // The step made no update and has no loss to judge.
+  // Counts a step that made no update and has no loss to judge.
   void PassOver(int64_t step);
 
   const StepCounts& counts() const { return state_.counts; }
   // The state after the steps judged so far.
   const DivergenceState& state() const { return state_; }
-  // The newest step whose loss was good, which means that the state before it is good.
+  // The newest step with a good loss. The state before it is good, too.
   int64_t good() const { return good_; }
-  // The run continues after `step` steps, with the state `then`, at a lower learning rate.
+  // Rolls back: the run continues after `step` steps, with the state `then`, at a lower learning
+  // rate.
   void GoBack(int64_t step, const DivergenceState& then);
 
  private:
   Verdict Judge(int64_t step, size_t objective, const StepMetrics& metrics);
   void Count(std::span<const StepMetrics> metrics, const Verdict& verdict);
-  // The reason why the step diverged; empty: it didn't.
+  // The reason why the step diverged; empty if it did not.
   std::string Problem(int64_t step, size_t objective, const StepMetrics& metrics) const;
   Verdict Answer(const std::string& problem, const StepMetrics& metrics) const;
   float Limit(const std::vector<float>& losses) const;

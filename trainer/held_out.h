@@ -1,5 +1,5 @@
-// Evaluation and early stopping of a run while it trains: the held-out metrics, which evaluation is
-// the best, and whether to stop early.
+// Evaluation and early stopping of a run while it trains: computes the held-out metrics, finds the
+// best evaluation, and decides whether to stop early.
 #pragma once
 
 #include <cstdint>
@@ -22,17 +22,19 @@ namespace plimsoll::trainer {
 
 class HeldOut {
  public:
-  // Evaluates on the samples that `source` holds out. UserError when there is nothing to evaluate.
-  // `ranks` must outlive this object.
+  // Evaluates on the samples that `source` holds out. UserError if there are none. `ranks` must
+  // outlive this object.
   HeldOut(const config::RunConfig& config, const data::Source& source, Ranks& ranks);
 
   struct Evaluation {
-    std::vector<StepMetrics> metrics;  // by objective; then of the averaged weights, if there are
-    bool best = false;                 // so far
+    std::vector<StepMetrics> metrics;  // metrics by objective; then with averaged weights, if any
+    bool best = false;                 // whether this evaluation is the best so far
     std::string text;                  // a line for the user
-    nlohmann::ordered_json mistakes;   // of all ranks (Mistakes::Gather); without a report none
-    SlicePictures slices;              // the same of segmentations (Slices::Gather)
-    std::vector<uint8_t> samples;      // images that the model makes (SampleGrid::Png); or empty
+    // Mistakes of all ranks (Mistakes::Gather); empty without a report.
+    nlohmann::ordered_json mistakes;
+    SlicePictures slices;  // pictures of segmentations, of all ranks (Slices::Gather)
+    // Images that the model generated (SampleGrid::Png); or empty.
+    std::vector<uint8_t> samples;
   };
   // Evaluates after `steps` steps and updates `state`. All ranks call. Calls `progressed` after
   // each batch.
@@ -44,10 +46,11 @@ class HeldOut {
  private:
   data::HeldOutBatches batches_;
   Ranks& ranks_;
-  bool collects_;  // mistakes, slices and images, for the report
+  bool collects_;  // whether to collect mistakes, slices and images for the report
 };
 
-// Adapts `state` to the monitor: the best value of another metric is meaningless for this one.
+// Resets `state` if the monitored metric has changed, because the best value of another metric is
+// meaningless.
 void Follow(const Monitor& monitor, EvaluationState& state);
 
 // True if early stopping (train.early_stop) ends the run.

@@ -8,7 +8,8 @@
 namespace plimsoll::trainer {
 
 // The learning rate of `step`; schedules count steps (attempted updates), from 0. Warm-up is
-// linear, lr·(step + 1)/(warmup + 1); what follows spans the steps from `warmup` to `steps`:
+// linear, lr·(step + 1)/(warmup + 1). The schedule then spans the steps from `warmup` to `steps`:
+//
 //   constant  lr
 //   linear    from lr to min_lr
 //   cosine    min_lr + (lr − min_lr)·(1 + cos πt)/2, t from 0 to 1 (Loshchilov, Hutter 2017, eq. 5)

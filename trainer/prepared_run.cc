@@ -54,7 +54,8 @@ PreparedRun::PreparedRun(const ResolvedRun& resolved, DeviceStart& device_start,
   gpu->CheckFree(compiled.plan);
   if (profile) profiler.emplace(*device, *profile);
   begin(MemoryText(compiled.plan), "memory");
-  // What reading text and planning took must not take memory besides the arena.
+  // Returns the memory freed after reading text and planning, so that it does not count next to the
+  // arena.
   runtime::ReturnFreeMemory();
   MakeSession(std::move(compiled));
   monitor = MonitorFrom(config, session->metrics());
@@ -72,7 +73,7 @@ PreparedRun::PreparedRun(const ResolvedRun& resolved, DeviceStart& device_start,
   }
 }
 
-// The names of classes are those of the data, which should be the ones that the weights know.
+// Takes the class names from the data; warns if the weights were trained with other names.
 void PreparedRun::TakeClassNames() {
   const std::vector<std::string> names = feed.source().class_names();
   const std::string other = data::OtherClassesText(
@@ -103,7 +104,8 @@ void PreparedRun::DescribeItself() {
   first_step = resumed->step;
 }
 
-// Of preferences, those of the run that it resumes, which its weights no longer give.
+// Reads the reference log-probabilities of preferences from the resumed run: its weights have
+// changed, so they cannot be computed again.
 void PreparedRun::ReadReferences(const RunDirectory& directory) {
   const PreferenceRows rows = feed.source().PreferenceRows();
   if (resumed == nullptr || rows.empty()) return;
@@ -114,7 +116,7 @@ void PreparedRun::ReadReferences(const RunDirectory& directory) {
   references->Set(rows, path);
 }
 
-// Of preferences, those of the weights that a run begins with.
+// Computes the reference log-probabilities of preferences with the run's first weights.
 void PreparedRun::ComputeReferences(const RunDirectory& directory) {
   const PreferenceRows rows = feed.source().PreferenceRows();
   if (resumed != nullptr || rows.empty()) return;
@@ -130,7 +132,7 @@ void PreparedRun::ComputeReferences(const RunDirectory& directory) {
   references->Set(rows, directory.File(kReferenceFile));
 }
 
-// Prepares evaluation on held-out sequences and by samples, if the file asks for them.
+// Prepares evaluations on held-out sequences and sampling, if the file asks for them.
 void PreparedRun::PrepareEvaluation() {
   if (config.train.eval_every > 0) {
     held_out.emplace(config, feed.source(), ranks);
@@ -148,7 +150,7 @@ void PreparedRun::PrepareEvaluation() {
   }
 }
 
-// Compiles for this rank. All ranks have equal programs, within the budget.
+// Compiles the step for this rank. All ranks have equal programs, within the budget.
 CompiledStep PreparedRun::CompileStep(CompileOptions options) {
   allocation = AllocationFrom(config, ranks.size());
   const auto start = std::chrono::steady_clock::now();
@@ -166,7 +168,7 @@ CompiledStep PreparedRun::CompileStep(CompileOptions options) {
   return compiled;
 }
 
-// What MakeSession does.
+// Describes MakeSession's work, for the user.
 std::string PreparedRun::MemoryText(const memory::MemoryPlan& plan) const {
   std::string text = "taking " + FormatBytes(plan.arena_bytes);
   if (plan.host_arena_bytes > 0) {
@@ -182,7 +184,7 @@ void PreparedRun::MakeSession(CompiledStep compiled) {
       runtime::ExecutorOptions{
           .poison = config.debug.poison,
           .check_arena = config.debug.check_arena,
-          // On a GPU only programs that run node by node can be timed.
+          // On a GPU, nodes can be timed only in programs that run node by node.
           .profile = profiler.has_value() || (config.memory.summary == config::Summary::kFull &&
                                               device->kind() == runtime::DeviceKind::kCpu),
           .check_finite = config.debug.find_nan,
@@ -191,11 +193,11 @@ void PreparedRun::MakeSession(CompiledStep compiled) {
           .communicators = ranks.communicators()},
       allocation, ranks.groups(), ranks.stage_link());
   if (allocation.planned) StartUp();
-  // A stage of a pipeline may read no data.
+  // A stage of a pipeline may read no data; then it has no slots.
   if (!session->slots().empty()) RequireAll(config, feed.source(), session->slots());
 }
 
-// All ranks plan again when one of them must.
+// If one rank must plan again, all ranks plan again.
 void PreparedRun::StartUp() {
   std::optional<ProcessBeyondBudget> problem;
   try {

@@ -1,5 +1,5 @@
-// A run that is ready to train: its data are open, its step is planned and in memory, and its
-// weights are those that it begins with. The loop (training_loop.h) trains it.
+// A run that is ready to train: its data is open, its step is planned and in memory, and its
+// weights have their first values. The loop (training_loop.h) trains it.
 #pragma once
 
 #include <cstdint>
@@ -30,16 +30,16 @@ namespace plimsoll::trainer {
 
 class PreparedRun {
  public:
-  // The arguments must outlive it; `resumed` is nullptr for a run from the beginning. Writes
-  // nothing to `directory`. UserErrors; ProcessBeyondBudget when a plan for less memory may help,
-  // on all ranks alike.
+  // The arguments must outlive this object; `resumed` is nullptr for a run from the beginning.
+  // Writes nothing to `directory`. Throws UserErrors, and ProcessBeyondBudget, on all ranks alike,
+  // if a plan for less memory may help.
   PreparedRun(const ResolvedRun& resolved, DeviceStart& device_start, Ranks& ranks,
               const RunDirectory& directory, const std::optional<ProfiledSteps>& profile,
               const Resumed* resumed);
 
   ~PreparedRun() { feed.Stop(); }
 
-  // It continues in the directory of the run that it resumes.
+  // Whether the run continues in the directory of the run that it resumes.
   bool Continues() const { return resumed != nullptr && resumed->continues; }
 
   const ResolvedRun& resolved;
@@ -49,25 +49,27 @@ class PreparedRun {
   std::unique_ptr<models::Model> model;
 
  private:
-  std::unique_ptr<Activity> under_way_;  // outlives what the constructor makes
+  std::unique_ptr<Activity> under_way_;  // must outlive all that the constructor makes
 
  public:
   StepFeed feed;
-  std::optional<HeldOut> held_out;              // with train.eval_every
-  std::optional<ReferenceLogProbs> references;  // of preferences; the rows have them
-  std::unique_ptr<data::Tokenizer> tokenizer;   // with train.sample_every
-  std::vector<int32_t> ends;  // tokens that end texts of the model, besides the tokenizer's own
+  std::optional<HeldOut> held_out;  // set if train.eval_every is
+  // Reference log-probabilities of preferences, until the data's rows contain them.
+  std::optional<ReferenceLogProbs> references;
+  std::unique_ptr<data::Tokenizer> tokenizer;  // set if train.sample_every is
+  // Tokens that end the model's texts, in addition to the tokenizer's own.
+  std::vector<int32_t> ends;
   runtime::Device* device = nullptr;
   memory::Allocation allocation;
   std::unique_ptr<Session> session;
   Monitor monitor;
   std::optional<GpuAccount> gpu;
-  std::string gpu_line;  // from start-up
+  std::string gpu_line;  // GpuAccount's line from start-up
   std::optional<RunProfiler> profiler;
   double compile_seconds = 0;
-  int64_t first_step = 0;                     // of this process
-  std::vector<std::string> metrics, samples;  // rows of an earlier part that stay
-  RunRecord record;                           // of the state at first_step
+  int64_t first_step = 0;                     // the first step of this process
+  std::vector<std::string> metrics, samples;  // rows that remain from an earlier part of the run
+  RunRecord record;                           // describes the run at first_step
 
  private:
   std::unique_ptr<Activity> UnderWay(const std::string& what, const std::string& stage) const;

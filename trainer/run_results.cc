@@ -45,8 +45,9 @@ std::vector<std::vector<double>> NodeSeconds(Session& session, int64_t steps) {
   return seconds;
 }
 
-// `steps`: the number of steps that the session has run, with the executors' option `profile` if
-// `by_time`. Shows no times of evaluation and generation, which are not part of a step.
+// Formats the memory summary. `steps` is the number of steps that the session has run; with
+// `by_time` the executors must have had the option `profile`. Evaluation and generation are not
+// part of a step, so they have no times.
 std::string MemorySummary(Session& session, int64_t steps, bool by_time) {
   const CompiledStep& compiled = session.compiled();
   const memory::PlannedPrograms planned = compiled.planned();
@@ -68,9 +69,10 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Of a step on all ranks, without padding: the mean over an epoch. Nothing: no padding is left out.
+// The mean number of tokens in a step over an epoch, on all ranks, without padding. Nothing if no
+// padding is excluded.
 std::optional<double> MeanTokens(const EndedRun& run) {
-  constexpr int64_t kMany = 100'000;  // of a mixture, which has no epochs
+  constexpr int64_t kMany = 100'000;  // samples of a mixture to count, because it has no epochs
   const int64_t samples = run.source.epoch_samples().value_or(kMany);
   const std::optional<int64_t> tokens = run.source.CountTokens(0, samples);
   if (!tokens) return std::nullopt;
@@ -91,7 +93,7 @@ RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
   }
   result.chosen = run.chosen;
   if (const auto& budget = run.config.memory.budget;
-      budget && budget->base != config::MemorySize::Base::kFree) {  // it has changed since
+      budget && budget->base != config::MemorySize::Base::kFree) {  // free memory has changed since
     result.budget_bytes = BytesOf(*budget, run.config, "memory.budget");
     result.arena_budget_bytes = ArenaBudget(run.config, run.session.compiled().plan);
   }
@@ -112,8 +114,8 @@ RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
   return result;
 }
 
-// Makes the weights of the best evaluation those that the run leaves. Returns the number of steps
-// before that evaluation, if it wasn't the last one.
+// Loads the weights of the best evaluation, which the run then saves. Returns the number of steps
+// before that evaluation, unless it was the last one.
 std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   const EvaluationState& evaluation = run.evaluation;
   if (evaluation.best_step < 0 || evaluation.best_step == run.steps_done) return std::nullopt;
@@ -133,9 +135,9 @@ std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   return std::nullopt;
 }
 
-// Puts next to a model or an adapter what says how its inputs are made; to an adapter the
-// tokenizer's files alone, as PEFT's trainers do. The weights are there already: without these
-// files they are of use.
+// Saves the files that define a model's inputs next to its weights; next to an adapter only the
+// tokenizer's files, as PEFT's trainers do. A failure is only a warning: the weights, already
+// saved, are useful without these files.
 void SaveInputFiles(const EndedRun& run, const std::string& folder) {
   const bool adapts = run.config.lora.asked();
   try {

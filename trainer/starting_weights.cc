@@ -71,7 +71,8 @@ void StartingWeights::SayNewTokens() const {
                                : "train.freeze"));
 }
 
-// An adapter's run must store what no other file has.
+// Refuses new parameters that stay untrained: the run would not store them, and no other file has
+// them.
 void StartingWeights::RequireTrained(const std::vector<std::string>& fresh) const {
   const CompileOptions& options = session.compiled().options;
   for (const std::string& name : fresh) {
@@ -81,7 +82,7 @@ void StartingWeights::RequireTrained(const std::vector<std::string>& fresh) cons
   }
 }
 
-// A new run may start from adapters of another base.
+// Warns if adapters in lora.init_from were trained over another base, which a new run may replace.
 void StartingWeights::SayOtherBase() const {
   if (config.lora.init_from.empty() || !ranks.first()) return;
   const std::string other = adapters::BaseChecksumOf(config.lora.init_from);
@@ -90,7 +91,7 @@ void StartingWeights::SayOtherBase() const {
                            config.lora.init_from, config.model.init_from));
 }
 
-// A snapshot of adapters does not include their model.
+// A snapshot of adapters does not include their base model.
 void StartingWeights::Fill() const {
   const auto seed = static_cast<uint64_t>(config.model.seed);
   std::vector<std::string> fresh;

@@ -1,4 +1,4 @@
-// The weights that a run begins with: new ones, a folder's, with adapters or without, or a
+// The weights with which a run begins: random ones, a folder's, with adapters or without, or a
 // snapshot's.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace plimsoll::trainer {
 
-// Of the weights that adapters are trained over (models::WeightsChecksum); empty without adapters.
-// All ranks call; the first of them reads the files.
+// The checksum of the weights that adapters are trained over (models::WeightsChecksum); empty
+// without adapters. All ranks call this; the first rank reads the files.
 std::string BaseChecksum(const config::RunConfig& config, Ranks& ranks);
 
 struct StartingWeights {
@@ -23,12 +23,13 @@ struct StartingWeights {
   Ranks& ranks;
   Session& session;
   const Resumed* resumed;   // nullptr: the run starts from the beginning
-  const std::string& base;  // BaseChecksum
+  const std::string& base;  // result of BaseChecksum
 
-  // What Fill does: "making 3.24M weights".
+  // A description of Fill's work: "making 3.24M weights".
   std::string Text() const;
-  // All ranks call. The first says what starts afresh, which tokens are new, and whether adapters
-  // were trained over another base. UserError where adapters leave what starts afresh untrained.
+  // Sets the weights. All ranks call this. The first rank reports newly initialized parameters, new
+  // tokens, and adapters that were trained over another base. UserError if newly initialized
+  // parameters would stay untrained next to adapters.
   void Fill() const;
 
  private:

@@ -52,12 +52,12 @@ void StepFeed::Stop() {
 }
 
 void StepFeed::ContinueAt(int64_t step, int64_t sample) {
-  if (prefetcher_) prefetcher_->Forget();  // its threads read the draws
+  if (prefetcher_) prefetcher_->Forget();  // its threads read `draws_`
   for (size_t i = 0; i < lent_.size(); ++i) TakeBack(static_cast<int64_t>(i));
   draws_.ContinueAt(step, sample);
 }
 
-// Batches can be prepared where all have the slots of the first.
+// Whether threads can prepare batches: all batches must have the slots of the first.
 bool StepFeed::Prefetches(Session& session, std::span<const Slot> slots) {
   if (workers_ == 0) return false;
   if (!prefetcher_) {
@@ -82,7 +82,7 @@ void StepFeed::TakeBack(int64_t micro_step) {
   if (place != kNone) prefetcher_->GiveBack(std::exchange(place, kNone));
 }
 
-// All runs that read the place of the micro-step's data before have been handed in.
+// Gives the micro-step a prepared place, and takes back its last one, whose runs are all enqueued.
 void StepFeed::Lend(int64_t micro_step, int64_t number, Session& session) {
   if (micro_step >= std::ssize(lent_)) lent_.resize(static_cast<size_t>(micro_step) + 1, kNone);
   TakeBack(micro_step);
@@ -123,7 +123,7 @@ void StepFeed::Fill(int64_t step, const StepRun& run, Session& session) {
   const auto end = static_cast<size_t>(run.slot + run.micro_steps);
   if (filled_.size() < end) filled_.resize(end, -1);
   for (int64_t i = 0; i < run.micro_steps; ++i) {
-    // The samples that the run before has read need not be filled in again.
+    // The slots still hold the samples that the last run read.
     int64_t& filled = filled_[static_cast<size_t>(run.slot + i)];
     if (std::exchange(filled, run.draw + i) == run.draw + i) continue;
     FillMicroStep(run.slot + i, step, run.draw + i, session);

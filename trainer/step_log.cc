@@ -50,7 +50,8 @@ StepLog::Done StepLog::Take(bool alone) {
   under_way_.pop_front();
   const std::span<const StepMetrics> metrics = session.TakeMetrics();
   const auto now = Clock::now();
-  // A host that hands over the next step before it takes this one notices its end late.
+  // A host that enqueues the next step before it reports this one notices this one's end late, so
+  // the device's time is used.
   const std::optional<double> by_device = follows_ ? session.seconds_of_taken() : std::nullopt;
   const double seconds = by_device.value_or(std::chrono::duration<double>(now - start_).count());
   start_ = now;
@@ -78,10 +79,12 @@ StepLog::Done StepLog::Take(bool alone) {
   report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
   ++steps_;
   windows_.StepDone(now, seconds, static_cast<int64_t>(tokens));
-  if (steps_ >= kWarmupSteps && !under_way_.empty()) windows_.Begin(now);  // the next has begun
+  // The next step has begun.
+  if (steps_ >= kWarmupSteps && !under_way_.empty()) windows_.Begin(now);
   std::optional<Energy> energy = windows_.ended();
   if (ranks.size() > 1) {
-    // All ranks of a host share its processors' counters; no ranks share a GPU.
+    // All ranks of a host share its processors' energy counters, so one rank counts; GPUs are not
+    // shared.
     const bool counted = session.device().kind() != runtime::DeviceKind::kCpu;
     if (!counted && !ranks.first_on_host()) energy = Energy{};
     if (progress.Logs(step.number) && !alone) {
@@ -110,12 +113,12 @@ StepLog::Done StepLog::Take(bool alone) {
 void StepLog::HasNoTargets(int64_t step) {
   parts_.divergence.PassOver(step);
   Record(NoTargetsRow(step));
-  if (parts_.divergence.counts().without_targets > 1) return;  // the closing lines count them
+  if (parts_.divergence.counts().without_targets > 1) return;  // the closing lines count the others
   parts_.progress.Line(
       fmt::format("step {}: none of its targets counts, so that it makes no update", step));
 }
 
-// The device's results of the step.
+// A report with the device's results of the step.
 StepReport StepLog::ReportOf(const UnderWay& step, std::span<const StepMetrics> metrics) const {
   StepReport report;
   report.step = step.number;
@@ -136,8 +139,8 @@ StepReport StepLog::ReportOf(const UnderWay& step, std::span<const StepMetrics> 
   return report;
 }
 
-// The fraction of all ranks' peak FLOPs that the model's own operations use, without recomputation.
-// Nothing where the peak is not known.
+// The model FLOPs utilisation: model FLOPs, without recomputation, as a fraction of all ranks'
+// peak. Nothing if the peak is unknown.
 std::optional<double> StepLog::Mfu(double tokens_per_second) const {
   const CompiledStep& compiled = parts_.session.compiled();
   const double peak = PeakFlops(compiled, parts_.session.device());
@@ -169,7 +172,7 @@ void StepLog::Keep(const std::function<void()>& append) const {
 }
 
 void StepLog::GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text) {
-  const int64_t number = parts_.divergence.state().rollbacks;  // including this one
+  const int64_t number = parts_.divergence.state().rollbacks;  // includes this rollback
   if (parts_.ranks.first()) {
     const std::vector<std::string> lines =
         LinesUntil(parts_.directory.File("metrics.jsonl"), step, evaluation.last, number - 1);

@@ -1,5 +1,5 @@
-// The steps handed to the device, and the reports of those that it has finished: for each a row of
-// metrics.jsonl and of the reports, and a line for the user.
+// Tracks the steps enqueued on the device, and reports the finished ones: a row of metrics.jsonl
+// and of the reports, and a line for the user.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,8 @@ namespace plimsoll::trainer {
 
 class StepLog {
  public:
-  // All of these must outlive the log. `reports`: on the first rank; nullptr on others.
+  // The log's environment; it must outlive the log. `reports` is nullptr on all ranks but the
+  // first.
   struct Parts {
     const config::RunConfig& config;
     const models::Model& model;
@@ -42,42 +43,45 @@ class StepLog {
   };
   explicit StepLog(const Parts& parts);
 
-  // Begin: the host begins a step. Handed: the step has been handed to the device.
+  // Begin: call it when the host begins a step. Handed: call it when the step is enqueued on the
+  // device.
   void Begin();
-  // `data_seconds`: of the host's thread, for the step's data. `tokens`: without padding; nothing:
-  // all that the step's programs read.
+  // `data_seconds` is the host thread's time for the step's data. `tokens` excludes padding;
+  // without a value, the step's programs read only tokens that count.
   void Handed(int64_t step, std::span<const ObjectiveStep> objectives, double data_seconds,
               std::optional<int64_t> tokens = std::nullopt);
-  // The step has no targets, and is not handed to the device. No step is under way.
+  // Reports a step without targets, which is not enqueued. Call it while no step is in flight.
   void HasNoTargets(int64_t step);
-  int64_t under_way() const { return std::ssize(under_way_); }  // handed, and without a row
-  // Something other than a step comes between: an evaluation, or waiting for a snapshot.
+  // Steps enqueued but not yet reported.
+  int64_t under_way() const { return std::ssize(under_way_); }
+  // Tells the log that something other than a step follows: an evaluation, or waiting for a
+  // snapshot.
   void Interrupt() { windows_.Interrupt(); }
 
-  // Waits for the oldest step under way, and reports it.
+  // Waits for the oldest step in flight, and reports it.
   struct Done {
     int64_t step = 0;
     double seconds = 0;
     Verdict verdict = {};
   };
   Done Take();
-  // The same for all steps under way, when the run ends by an error, maybe on this rank alone:
-  // without judging them.
+  // Reports all steps in flight without judging them. For a run that ends with an error, maybe on
+  // this rank alone.
   void TakeWhatRan();
-  // Drops the steps under way, since their results are meaningless.
+  // Drops the steps in flight, because their results are meaningless.
   void Drop();
 
   // Adds a row to metrics.jsonl and to the reports.
   void Record(const nlohmann::ordered_json& row);
   // Adds a row to samples.jsonl, and a text to TensorBoard.
   void RecordSample(const nlohmann::ordered_json& row);
-  // The run goes back to `step` with the state `evaluation`: removes the rows after it.
+  // Removes the rows after `step`, because the run goes back to `step` with the state `evaluation`.
   void GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text);
 
   // The process's memory at the step logged last; nothing on the CPU.
   std::optional<int64_t> gpu_bytes() const { return gpu_bytes_; }
 
-  // The source of the energy; without a counter, the reason.
+  // The energy counter; without one, the reason.
   const runtime::FoundEnergyCounter& energy() const { return energy_; }
 
  private:
@@ -97,12 +101,12 @@ class StepLog {
   Parts parts_;
   const std::vector<EvaluatedMetric> metrics_;
   std::deque<UnderWay> under_way_;
-  Clock::time_point start_;  // of the oldest of them, or the end of the step before it
-  bool follows_ = false;     // it was under way before the step before it was taken
+  Clock::time_point start_;  // start of the oldest step in flight, or end of the step before it
+  bool follows_ = false;     // whether the next step was in flight when the last one was reported
   std::optional<int64_t> gpu_bytes_;
   runtime::FoundEnergyCounter energy_;
   EnergyWindows windows_;
-  int64_t steps_ = 0;  // finished by this process
+  int64_t steps_ = 0;  // finished steps of this process
 };
 
 }  // namespace plimsoll::trainer

@@ -1,5 +1,5 @@
-// Signals that ask a training run to stop: the first is remembered until the step is done; a second
-// one ends the process at once, as it would without this class.
+// Signals that ask a training run to stop. The first one is remembered until the step is done. A
+// second one ends the process at once, as without this class.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace plimsoll::trainer {
 
-// During its lifetime SIGTERM, SIGINT and `also` only set a request; afterwards they end the
+// While this object lives, SIGTERM, SIGINT and `also` only set a request. Later they end the
 // process again.
 class StopSignals {
  public:
@@ -19,7 +19,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   bool Asked() const;
-  std::string Name() const;  // of the signal that came: "SIGTERM"
+  std::string Name() const;  // the received signal: "SIGTERM"
 
  private:
   std::vector<int> handled_;

@@ -37,7 +37,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   CheckMesh(config, world.size());
   std::unique_ptr<models::Model> model = ModelFrom(config);
   const bool first = world.rank() == 0;
-  if (first) MlflowFolder(config);  // refuses a server
+  if (first) MlflowFolder(config);  // refuses an MLflow server
   RunDirectory directory(config, first);
   if (world.size() > 1) RequireSharedFolder(directory.path(), world);
   std::optional<Resumed> resumed;
@@ -49,7 +49,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   const Resumed* from = resumed ? &*resumed : nullptr;
   config::Loaded kept_run = loaded;
   if (resumed && KeepPacking(kept_run.config, resumed->record)) {
-    // Windows and packed rows make different epochs.
+    // Packed rows and windows have epochs of different lengths.
     CountEpochs(kept_run, world.size());
     kept_run.resolved_yaml = config::ToYaml(kept_run.config);
     config = kept_run.config;
@@ -80,7 +80,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   try {
     prepare();
   } catch (const ProcessBeyondBudget& problem) {
-    // The solver can make room, now that the needed memory is known.
+    // The needed memory is known now, so the solver may find a plan that fits.
     config::RunConfig laid_out = config;
     KeepLayout(laid_out, resolved.config);
     if (!LeavesChoice(laid_out)) throw;
@@ -99,7 +99,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
       throw InternalError(error.what() + way_on);
     const auto* const mistake = dynamic_cast<const UserError*>(&error);
     if (mistake == nullptr) throw;
-    // Exit code 2 means that nothing was started.
+    // Exit code 2 would mean that nothing was started.
     throw UserError(error.what() + way_on, mistake->code() == ExitCode::kUserMistake
                                                ? ExitCode::kInternal
                                                : mistake->code());

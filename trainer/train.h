@@ -12,18 +12,18 @@
 namespace plimsoll::trainer {
 
 struct TrainOptions {
-  // These steps are timed node by node (trainer/record/profile.h).
+  // The steps to time node by node (trainer/record/profile.h).
   std::optional<ProfiledSteps> profile;
   // The snapshot to continue from: "auto", or a path (trainer/save_and_resume/resume.h). Empty:
-  // from the beginning.
+  // start from the beginning.
   std::string resume;
-  // The command that would go on with the run from its newest snapshot
-  // (trainer/save_and_resume/way_on.h), for the run's last message and run.json. Empty: not known.
+  // The command that resumes the run from its newest snapshot (trainer/save_and_resume/way_on.h),
+  // for the run's last message and run.json. Empty: unknown.
   std::string resume_command;
 };
 
-// Trains as configured and fills the run directory. UserErrors before the first step leave nothing
-// behind. Returns kDone, or kStoppedBySignal when a signal ended the run and a snapshot was saved.
+// Trains as configured and fills the run directory. A UserError before the first step leaves no
+// files. Returns kDone, or kStoppedBySignal if a signal ended the run and a snapshot was saved.
 ExitCode Train(const config::Loaded& loaded, runtime::World& world,
                const TrainOptions& options = {});
 

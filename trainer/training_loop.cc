@@ -63,11 +63,11 @@ void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& c
   if (run_.references && !run_.Continues()) {
     directory_.Write(kReferenceFile, run_.references->Content());
   }
-  run_.references.reset();  // the rows have them
+  run_.references.reset();  // the data's rows contain them now
   status_ = StartedNow(run_.config, resume_command_);
   directory_.Write("run.json", ToJson(status_));
   const CompiledStep& step = run_.session->compiled();
-  const memory::CostModel known = CostModelFor(run_.config, {});  // times nothing
+  const memory::CostModel known = CostModelFor(run_.config, {});  // takes no measurements
   predicted_seconds_ = run_.ranks.PredictSeconds(step, known);
   if (!run_.resolved.chosen.empty() && known.measured() && run_.config.memory.calibration.empty()) {
     measured_rates_ = RatesText(run_.config, known);
@@ -119,7 +119,7 @@ ExitCode TrainingLoop::Run() {
   if (const std::string unread = run_.feed.source().Unread(); !unread.empty()) {
     progress.Line("data: " + unread);
   }
-  run_.ranks.StopWatching();  // the others wait while the model is written
+  run_.ranks.StopWatching();  // the other ranks wait while the first one writes the model
   if (stopped_by_signal_) {
     EndStatus(RunStatus::State::kStopped, signals_->Name());
     progress.Line(fmt::format("stopped by a signal; {} from here",
@@ -147,7 +147,7 @@ ExitCode TrainingLoop::Run() {
                 .start = start});
   progress_ = nullptr;
   left_results_ = true;
-  // A first piece of a run (train.stop_after) may well have none.
+  // A first part of a run (train.stop_after) may make no update.
   const bool whole = steps_done_ >= run_.config.train.steps || stopped_;
   if (const std::string problem = NoUpdateText(divergence_->counts()); whole && !problem.empty()) {
     throw UserError(problem, ExitCode::kInternal);
@@ -199,7 +199,7 @@ void TrainingLoop::Announce(const CompiledStep& compiled, const memory::DeviceRa
   PrintProgress(Announcement(run));
 }
 
-// Returns false when the run went back to an earlier step.
+// Returns false if the run went back to an earlier step.
 bool TrainingLoop::RanToItsEnd() {
   try {
     Steps();
@@ -212,7 +212,7 @@ bool TrainingLoop::RanToItsEnd() {
 
 void TrainingLoop::Steps() {
   const int64_t steps = run_.config.train.StepsToMake();
-  // A signal may have arrived between a step and its evaluation.
+  // If a signal arrived between a step and its evaluation, the evaluation is still missing.
   const bool evaluated = run_.record.evaluation.last >= steps_done_;
   if (!evaluated && Due(run_.config.train.eval_every, steps_done_, steps_done_ >= steps)) {
     if (Evaluate(steps_done_) && run_.config.save.best) Save(steps_done_);
@@ -235,14 +235,14 @@ void TrainingLoop::Steps() {
   FinishSaving();
 }
 
-// True if any rank was asked: a signal may reach only some ranks, or some later.
+// Whether any rank was asked to stop: a signal may reach only some ranks, or some later.
 bool TrainingLoop::StopAsked() {
   if (!signals_) return false;
   return run_.ranks.size() == 1 ? signals_->Asked() : run_.ranks.Any(signals_->Asked());
 }
 
 void TrainingLoop::EndBySignal() {
-  const std::string name = signals_->Name();  // empty: the signal reached another rank
+  const std::string name = signals_->Name();  // empty if another rank received the signal
   progress_->Line(fmt::format("{}: stopping after {} steps; once more ends the run at once",
                               name.empty() ? "a signal to another rank" : name, steps_done_));
   stopped_ = stopped_by_signal_ = true;
@@ -268,23 +268,23 @@ void TrainingLoop::FinishSaving() {
   saver_->Finish();
 }
 
-// Debugging options await every op, so that a step's time is its own only if the host also waits
-// for the step's end.
+// With debugging options that await every op, the host must also await each step's end for its time
+// to be correct.
 int64_t TrainingLoop::StepsAhead() const {
   const config::DebugConfig& debug = run_.config.debug;
   const bool awaited = debug.node_by_node || debug.check_arena || debug.find_nan;
   return awaited ? 0 : run_.device->steps_ahead();
 }
 
-// Hands the step to the device. Its row is written once the device has finished it, which on a
-// GPU is while the next step runs.
+// Enqueues the step on the device. Its row is written once the device has finished it; on a GPU the
+// next step runs meanwhile.
 void TrainingLoop::Step(int64_t step) {
   log_->Begin();
   step_under_way_ = step;
   const CompiledStep& compiled = run_.session->compiled();
   const std::span<const ObjectiveStep> told = run_.feed.Objectives(step, compiled, *divergence_);
   if (told.empty()) return PassOver(step);
-  run_.session->memory().BeforeStep(step);  // its time is part of the step's
+  run_.session->memory().BeforeStep(step);  // counts as part of the step's time
   run_.session->BeginStep(told, static_cast<uint64_t>(run_.config.train.seed));
   for (int64_t run = 0; run < compiled.step.runs(); ++run) {
     run_.feed.Fill(step, compiled.step.At(run), *run_.session);
@@ -305,7 +305,7 @@ void TrainingLoop::Step(int64_t step) {
   EndProfile(step);
 }
 
-// The device gets no work: no weight, no state and no metric changes.
+// Skips a step without running it: no weight, state or metric changes.
 void TrainingLoop::PassOver(int64_t step) {
   Drain();
   log_->HasNoTargets(step);
@@ -318,7 +318,7 @@ void TrainingLoop::EndProfile(int64_t step) {
   progress_->Line(run_.profiler->Finish(run_.session->compiled(), directory_));
 }
 
-// Waits for the oldest step under way.
+// Waits for the oldest step in flight, and reports it.
 void TrainingLoop::Report() {
   const auto [step, seconds, verdict] = log_->Take();
   run_.ranks.Progress();
@@ -340,8 +340,8 @@ void TrainingLoop::SayStart() {
   progress_->Line(StartText());
 }
 
-// A step has failed, on all ranks alike. Gives up a snapshot of the state after it; finishes an
-// earlier one.
+// Ends saving after a step has failed, on all ranks alike. Drops a snapshot begun after that step;
+// finishes one begun earlier.
 void TrainingLoop::EndSaving(int64_t failed) {
   if (saver_->begun(failed + 1)) {
     saver_->GiveUp();
@@ -350,8 +350,8 @@ void TrainingLoop::EndSaving(int64_t failed) {
   }
 }
 
-// Loads the newest good snapshot, and continues with the data after the step that diverged: the
-// data read before is not read again.
+// Loads the newest good snapshot, and continues with the data after the diverged step, so no data
+// is read again.
 void TrainingLoop::RollBack(const Diverged& diverged) {
   run_.ranks.StopWatching();  // reading may take long
   auto path = FindGoodSnapshot(run_.config, divergence_->good(), diverged.step, run_.ranks);
@@ -379,13 +379,14 @@ void TrainingLoop::RollBack(const Diverged& diverged) {
   StartWatch();
 }
 
-// Waits for all steps under way.
+// Waits for all steps in flight.
 void TrainingLoop::Drain() {
   while (log_->under_way() > 0) Report();
   log_->Interrupt();
 }
 
-// The same when the run ends by an error, which another error must not hide.
+// Reports the steps that ran before an error that ends the run. A second error must not hide the
+// first.
 void TrainingLoop::ReportWhatRan() {
   try {
     log_->TakeWhatRan();

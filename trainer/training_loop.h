@@ -24,18 +24,20 @@ namespace plimsoll::trainer {
 
 class TrainingLoop {
  public:
-  // `run` and `directory` must outlive it. `resume_command`: of TrainOptions.
+  // `run` and `directory` must outlive this object. `resume_command` is
+  // TrainOptions::resume_command.
   TrainingLoop(PreparedRun& run, RunDirectory& directory, std::string resume_command);
   ~TrainingLoop();
 
-  // Begins writing the run directory, once all ranks have passed all checks, and announces the run.
+  // Begins to write the run directory and announces the run. Call it after all ranks have passed
+  // all checks.
   void Begin(const std::string& resolved_yaml, const nlohmann::ordered_json& choices);
 
   // Trains to the end and leaves the results.
   ExitCode Run();
 
-  // What an error that ends the run says after its message: how to go on from the newest snapshot,
-  // if there is one and anything left to do.
+  // The advice after the message of an error that ends the run: how to resume from the newest
+  // snapshot. Empty if no snapshot exists or nothing is left to do.
   std::string WayOn() const;
 
   // Writes the run's final state, if it can be written.
@@ -66,13 +68,13 @@ class TrainingLoop {
   PreparedRun& run_;
   RunDirectory& directory_;
   std::string resume_command_;
-  double predicted_seconds_ = 0;       // of a step
-  std::string measured_rates_;         // by which its plan was chosen; empty: by none measured here
-  std::optional<RunReports> reports_;  // on the first rank
+  double predicted_seconds_ = 0;       // predicted time of a step
+  std::string measured_rates_;         // rates measured here that chose the plan; empty: none
+  std::optional<RunReports> reports_;  // only the first rank writes reports
   Progress* progress_ = nullptr;
   std::optional<Stage> first_of_process_;
   int64_t steps_done_ = 0;
-  int64_t steps_run_ = 0;  // by this process
+  int64_t steps_run_ = 0;  // number of steps in this process
   std::atomic<int64_t> step_under_way_ = 0;
   RunStatus status_;
   std::optional<Divergence> divergence_;
@@ -81,7 +83,7 @@ class TrainingLoop {
   bool stopped_ = false;
   bool stopped_by_signal_ = false;
   bool left_results_ = false;
-  std::optional<Saver> saver_;  // last: its work uses the other members
+  std::optional<Saver> saver_;  // declared last, because its work uses the other members
 };
 
 }  // namespace plimsoll::trainer

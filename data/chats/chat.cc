@@ -41,7 +41,8 @@ void RefuseTools(const JsonObject& object) {
   }
 }
 
-// The names of the members that hold a message's role and content, and the roles' names.
+// A format of chats: which JSON members hold a message's role and content, and how its roles are
+// called.
 struct MessageForm {
   const char* role;
   const char* content;
@@ -68,7 +69,7 @@ ChatMessage ParseMessage(const JsonObject& object, const MessageForm& form) {
     object.Fail(form.role,
                 fmt::format("'{}' is unknown; known are{}", formats::Printable(name), names));
   }
-  // Messages that call tools have none, and others were often made by mistake.
+  // Messages that call tools have a null content; other null contents are usually mistakes.
   if (object.json().contains(form.content) && object.json().at(form.content).is_null()) {
     object.Fail(form.content,
                 "is null; a message has a text, which may be \"\"; write the text, or remove the "

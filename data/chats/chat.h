@@ -1,4 +1,4 @@
-// Conversations (chats) of the forms that are common in files:
+// Conversations (chats) in the formats that are common in files:
 //
 //   {"messages": [{"role": "user", "content": "2 + 2?"}, …]}                 OpenAI, transformers
 //   {"conversations": [{"from": "human", "value": "2 + 2?"}, …]}             ShareGPT
@@ -22,15 +22,16 @@ struct ChatMessage {
 
 struct Chat {
   std::vector<ChatMessage> messages;
-  size_t prompt = 0;  // the messages at the beginning whose turns never carry loss
+  size_t prompt = 0;  // the number of messages at the beginning whose turns never carry loss
 };
 
-// The chat of an object with the member `form`: "messages", "conversations", "instruction", or
-// "completion" with lists of messages. UserErrors name the place in the file and the member: no
-// messages, unknown roles, contents that are no text, tools and whatever else would be lost.
+// Reads the chat in the member `form` of an object: "messages", "conversations", "instruction", or
+// "completion" with lists of messages. A UserError names the place in the file and the member:
+// there are no messages, a role is unknown, a content is not text, or something such as a tool call
+// would be lost.
 Chat ParseChat(const formats::JsonObject& object, const std::string& form);
 
-// The messages of the member `key`, a list of {"role", "content"}; the same UserErrors.
+// Reads the member `key`, a list of {"role", "content"}. Throws the same UserErrors as ParseChat.
 std::vector<ChatMessage> ParseMessages(const formats::JsonObject& object, const std::string& key);
 
 }  // namespace plimsoll::data

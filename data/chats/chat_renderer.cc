@@ -27,10 +27,11 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kInstall = "install it: apt install python3-jinja2, or pip install jinja2";
-// A process that gets no processor, or sleeps, is given up after that many times its limit.
+// The limit on wall-clock time is this many times the limit on processor time. It ends a process
+// that sleeps or gets no processor.
 constexpr int64_t kPatience = 30;
 
-// The special tokens as the template's variables: "bos_token" and the like.
+// The special tokens, as the variables that templates read: "bos_token" and the like.
 Json VariablesOf(const Tokenizer& tokenizer) {
   Json variables = Json::object();
   for (const auto& [role, id] : tokenizer.facts().named) {
@@ -43,14 +44,15 @@ Json VariablesOf(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-// A process whose standard input and output are one socket; its standard error is a file in memory.
+// The child process. One socket is its standard input and output; its standard error is a file in
+// memory.
 struct ChatRenderer::Child {
   pid_t pid = -1;
   int socket = -1;
   int errors = -1;
 
   ~Child() {
-    if (socket >= 0) close(socket);  // ends the process: there is no further line
+    if (socket >= 0) close(socket);  // the process ends when it can read no further line
     if (pid > 0) {
       kill(pid, SIGKILL);
       End();
@@ -98,7 +100,8 @@ ChatRenderer::ChatRenderer(const ChatOptions& options, const Tokenizer& tokenize
   posix_spawn_file_actions_adddup2(&files, ends[1], STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, child_->errors, STDERR_FILENO);
-  // A group of its own: Ctrl-C is for this program, whose end ends the child.
+  // The child gets a process group of its own, so that Ctrl-C interrupts this program only; the
+  // child ends when this program ends.
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   sigset_t none, stops;
@@ -203,7 +206,7 @@ void ChatRenderer::Send(const std::string& line, const std::string& where) {
     const ssize_t count = send(child_->socket, sent.data() + at, sent.size() - at, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) {
-      // The line that tells why it has ended may be there.
+      // The child may have written a line that says why it ended.
       if (where.empty()) return;
       FailAsEnded(where);
     }

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The form of Qwen's chats, without a system turn of its own.
+// The ChatML template of Qwen's chats, without a default system turn.
 constexpr const char* kChatMl =
     "{%- for message in messages %}\n"
     "{{- '<|im_start|>' + message.role + '\\n' }}\n"
@@ -40,7 +40,8 @@ ChatTemplate ReadTemplate(const std::string& path) {
   return {.name = path, .text = std::string(MappedFile(path).text())};
 }
 
-// Of tokenizer_config.json: a string, or a list of {"name", "template"}.
+// The template in tokenizer_config.json, whose chat_template is a string or a list of {"name",
+// "template"}.
 std::optional<ChatTemplate> TemplateOf(const std::string& path, const std::string& key) {
   constexpr const char* kKey = "chat_template";
   const formats::JsonObject config = formats::JsonObject::FromFile(path);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# usage: embed_script.sh FILE
-# Prints C++ that defines RenderChatsScript() of data/chats/render_chats_script.h: the text of the file.
+# usage: embed_script.sh FILE Prints C++ that defines RenderChatsScript() of
+# data/chats/render_chats_script.h, which returns the text of FILE.
 set -euo pipefail
 if grep -qF ')python"' "$1"; then
   echo "embed_script.sh: $1 cannot be embedded" >&2

@@ -1,11 +1,11 @@
 """Renders chats with a chat template, as transformers' apply_chat_template does. The program runs it (chat_renderer.cc).
 
-Reads JSON lines and answers each with one. The first line says what to render with:
+Reads JSON lines and answers each with a JSON line. The first line sets the template and the limits:
 
     {"template", "variables": {"bos_token", …}, "loss_on", "text_limit", "seconds", "memory"}  →  {"ready": true}
 
-Each further line is a chat, of which the turns of the first `prompt` messages carry no loss; the pieces of the answer
-are the rendered text, and whether each piece carries loss:
+Each further line is a chat; the turns of its first `prompt` messages carry no loss. The answer is the rendered text in
+pieces, with whether each piece carries loss:
 
     {"messages": [{"role", "content"}, …], "prompt": 0}  →  {"pieces": [[text, true], …]}
 
@@ -22,13 +22,13 @@ import resource
 import signal
 import sys
 
-# Around what a template marks with {% generation %}, and in place of a turn's words. Noncharacters of Unicode, which
-# texts do not hold.
+# BEGIN and END surround the text that a template marks with {% generation %}; MARKER replaces the
+# words of a turn. All three are noncharacters of Unicode, which texts do not hold.
 BEGIN, END, MARKER = "\ufdd0", "\ufdd1", "\ufdd2"
 
 
 class Refused(Exception):
-    """The chat cannot be used; says why."""
+    """The chat cannot be used; the message says why."""
 
 
 def answer(value):
@@ -37,20 +37,21 @@ def answer(value):
 
 
 def limit(resource_kind, soft):
-    """Sets a limit, or what is left below one that the process has been given."""
+    """Sets a soft limit, but not above the hard limit that the process already has."""
     hard = resource.getrlimit(resource_kind)[1]
     resource.setrlimit(resource_kind, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
 
 
 def limit_processor(seconds):
-    """The process is ended by SIGXCPU when it takes that many more seconds of processor time."""
+    """Makes SIGXCPU end the process after this many more seconds of processor time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     limit(resource.RLIMIT_CPU, int(used.ru_utime + used.ru_stime) + 1 + seconds)
 
 
 def now():
-    """The time when the process began, so that all chats have one date. ValueError: what SOURCE_DATE_EPOCH says is none."""
-    fixed = os.environ.get("SOURCE_DATE_EPOCH")  # https://reproducible-builds.org/specs/source-date-epoch
+    """SOURCE_DATE_EPOCH, or else the current time. Called once: all chats have one date. ValueError: no valid time."""
+    # https://reproducible-builds.org/specs/source-date-epoch
+    fixed = os.environ.get("SOURCE_DATE_EPOCH")
     if not fixed:
         return datetime.datetime.now()
     try:
@@ -60,8 +61,8 @@ def now():
 
 
 def make_environment(jinja2, marks, begun):
-    """A sandbox with what transformers puts into it. `marks`: whose "on" tells whether generation blocks are marked,
-    and whose "used" whether there are any. `begun`: the time that templates are told."""
+    """A sandbox with the functions that transformers adds. `marks`: "on" says whether generation blocks are marked, "used"
+    whether the template has any. `begun`: the time that templates receive."""
 
     class Generation(jinja2.ext.Extension):
         tags = {"generation"}
@@ -98,7 +99,7 @@ class Renderer:
         self.limit = setup["text_limit"]
 
     def render(self, messages, prompted=False):
-        """`prompted`: the beginning of the assistant's next turn follows."""
+        """Renders the messages. `prompted`: appends the beginning of the assistant's next turn."""
         parts, size = [], 0
         for part in self.template.generate(messages=messages, tools=None, documents=None,
                                            add_generation_prompt=prompted, **self.variables):
@@ -141,7 +142,7 @@ class Renderer:
                 spans.append((begin, at))
             else:
                 at += len(part)
-        # Turns of the prompt are the first ones.
+        # The prompt's turns come first; they carry no loss.
         return spans[self.render_marked(messages[:prompt]).count(BEGIN) if prompt else 0:]
 
     def render_marked(self, messages):
@@ -153,8 +154,8 @@ class Renderer:
             self.marks["on"] = False
 
     def span_of_turn(self, text, messages, k):
-        """Where the words of an assistant's turn, and the end token after them, are in the text: what the turn adds to
-        the chat before it, or, where the template writes this turn otherwise when more turns follow, what is around it."""
+        """The position in the text of the words of an assistant's turn, with the end token after them. Usually this is what
+        the turn adds to the chat before it. If later turns change how the template writes this turn, a marker is used."""
         before = self.render(messages[:k], prompted=True) if k > 0 else None  # templates may read messages[0]
         if before is not None and text.startswith(before):
             through = text if k + 1 == len(messages) else self.render(messages[:k + 1])
@@ -169,14 +170,13 @@ class Renderer:
         return span
 
     def ends(self, rendered):
-        """Some templates end a chat, but not a turn, with the end token (Phi 3): the rendering, and without that token."""
+        """The rendering, and the same without a final end token: some templates (Phi 3) only write it at the end of a chat."""
         eos = self.variables.get("eos_token")
         return [rendered, rendered[:-len(eos)]] if eos and rendered.endswith(eos) else [rendered]
 
     def span_around_marker(self, text, messages, k, before):
-        """What a template does with a turn's words may depend on the words and on the turns that follow: Qwen 3 takes
-        thoughts out of earlier turns. What it writes around them does not, so a marker in their place shows where they
-        are. None: it does."""
+        """Finds a turn's words by rendering a marker in their place. A template may change the words depending on later
+        turns (Qwen 3 removes thoughts from earlier turns), but usually not the text around them. None: it does."""
         require_without_marks(messages)
         marked = messages[:k] + [{**messages[k], "content": MARKER}] + messages[k + 1:]
         around, alone = self.render(marked).split(MARKER), self.render(marked[:k + 1]).split(MARKER)
@@ -204,7 +204,8 @@ def require_without_marks(messages):
 
 
 def without_line_end(text, begin, end, content):
-    """White space after the end token belongs to the next turn; without an end token it is what ends the words."""
+    """Removes white space after the end token, which belongs to the next turn. Without an end token, white space ends the
+    words and is kept."""
     short = text[begin:end].rstrip()
     ended = short and not (content and short.endswith(content))
     return (begin, begin + len(short)) if ended else (begin, end)
@@ -219,7 +220,7 @@ def cut(text, spans):
 
 
 def answer_to(make):
-    """Calls make(), and answers by its failure if it fails."""
+    """Returns the result of make(), or an answer that describes its failure."""
     try:
         return make()
     except Refused as refused:

@@ -5,7 +5,7 @@
 namespace plimsoll::data {
 namespace {
 
-// Where pieces end in a text that is made of them.
+// The byte offset at which each piece ends in the concatenated text.
 std::vector<size_t> EndsOf(std::span<const std::string> pieces) {
   std::vector<size_t> ends;
   size_t end = 0;
@@ -13,7 +13,7 @@ std::vector<size_t> EndsOf(std::span<const std::string> pieces) {
   return ends;
 }
 
-// Of each piece the number of tokens that begin before its end.
+// For each piece, the number of tokens that begin before the piece ends.
 std::vector<size_t> TokensBefore(std::span<const size_t> ends, std::span<const size_t> begins) {
   std::vector<size_t> counts;
   size_t count = 0;
@@ -65,7 +65,7 @@ std::optional<PieceTokens> EncodePieces(std::span<const TextPiece> pieces,
     tokens.ends = TokensBefore(EndsOf(parts), *begins);
     return tokens;
   }
-  // Tokenizers that compose characters have the bytes of the composed text.
+  // Some tokenizers normalise to NFC; their tokens then have the bytes of the normalised text.
   std::string composed;
   for (std::string& part : parts) composed += part = ToNfc(part);
   if (composed == ToNfc(text)) {
@@ -74,7 +74,7 @@ std::optional<PieceTokens> EncodePieces(std::span<const TextPiece> pieces,
       return tokens;
     }
   }
-  // Others change the text, but may keep its pieces apart.
+  // Other tokenizers change the text, but may treat each piece separately.
   std::vector<int32_t> ids;
   for (const TextPiece& piece : pieces) {
     tokenizer.Encode(piece.text, &ids,

@@ -1,4 +1,4 @@
-// Tokens of a text of which parts carry loss.
+// Encodes a text in which only some pieces carry loss.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace plimsoll::data {
 
-// The ids of a text, and the tokens [begin, end) of each of its pieces.
+// The token ids of a text; the tokens of piece i end at ends[i].
 struct PieceTokens {
   std::vector<int32_t> ids;
   std::vector<size_t> ends;  // [pieces], ascending; the last is ids.size()
 };
 
-// The pieces' text is encoded as a whole: the ids are those of Tokenizer::Encode. A token belongs
-// to the piece that it begins in. nullopt: the tokenizer changes the text so that where its tokens
-// begin cannot be told.
+// Encodes the concatenated text of the pieces; the ids are those of Tokenizer::Encode. A token
+// belongs to the piece in which it begins. Returns nullopt if the tokenizer changes the text so
+// much that the beginnings of its tokens are unknown.
 std::optional<PieceTokens> EncodePieces(std::span<const TextPiece> pieces,
                                         const Tokenizer& tokenizer);
 
-// Where each token begins in the text that they encode, in bytes. Follows the tokens' own bytes
-// through the text; white space that a token takes, and a space that the tokenizer puts before a
-// text, may be missing on either side. nullopt: the bytes differ.
+// Returns the byte offset in `text` at which each token begins. The function matches the tokens'
+// own bytes with the text. Two differences are allowed: white space that a token absorbs, and a
+// space that the tokenizer inserts before a text. Returns nullopt if other bytes differ.
 std::optional<std::vector<size_t>> TokenBegins(std::string_view text, std::span<const int32_t> ids,
                                                const Tokenizer& tokenizer);
 

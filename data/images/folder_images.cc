@@ -14,14 +14,14 @@
 namespace plimsoll::data {
 namespace {
 
-constexpr uint64_t kCropStream = 0x63726f70;  // of random numbers drawn from a sample's seed
-constexpr int64_t kMostInVain = 1000;         // files in a row that cannot be read
-constexpr size_t kNamedClasses = 5;           // in a summary
+constexpr uint64_t kCropStream = 0x63726f70;  // the stream of random numbers for crops
+constexpr int64_t kMostInVain = 1000;         // the most consecutive files that may be unreadable
+constexpr size_t kNamedClasses = 5;           // the most classes that a summary names
 
-// What a file has at most beside its pixels, and for each of them: four channels of 16 bits.
+// The largest file: a fixed part for metadata, and up to four channels of 16 bits for each pixel.
 constexpr int64_t kMostBeside = 64 << 20, kMostBytesOfPixel = 8;
 
-// Read, not mapped: a file on a network's disk that fails is an error then.
+// Reads the file instead of mapping it: a failure of a network disk is then an error, not a signal.
 formats::RasterPart DecodeFile(
     const std::string& path, int64_t most_pixels,
     FunctionRef<formats::RasterRequest(const formats::RasterHeader&)> choose) {
@@ -77,7 +77,8 @@ FolderImages::Decoded FolderImages::Decode(const std::vector<ImageFile>& files, 
 std::vector<uint8_t> FolderImages::Fitted(Decoded image) const {
   formats::Raster& raster = image.part.raster;
   const int64_t channels = seen_.canvas.channels;
-  // Grey pixels are resized as one channel, and colours in the channels that remain.
+  // A colour image for a grey model is resized as one channel; a grey image for a colour model is
+  // resized before its channel is copied.
   if (raster.channels > channels) {
     const ImageSize size = {raster.height, raster.width, raster.channels};
     raster.pixels = WithChannels(raster.pixels, size, channels);
@@ -95,7 +96,8 @@ int32_t FolderImages::DrawTrain(int64_t image, uint64_t seed, int64_t sample,
   if (to.empty() && !reading_.skip_unreadable) {
     return folder_.train[static_cast<size_t>(image)].label;
   }
-  // Also for the label alone: which rows are decoded decides whether an image can be read.
+  // The crop is drawn even if only the label is asked for: which rows are decoded decides whether
+  // an image counts as readable.
   const auto resize_of = [&](const ImageSize& size) -> PictureResize {
     if (!reading_.crop) return seen_.ResizeOf(size);
     SampleRandom random(seed, sample, kCropStream);
@@ -117,7 +119,7 @@ int32_t FolderImages::DrawHeldOut(int64_t image, std::span<float> to) const {
   if (to.empty() && !reading_.skip_unreadable) {
     return folder_.held_out[static_cast<size_t>(image)].label;
   }
-  // Exact with any setting, so that evaluations compare.
+  // Held-out images are always decoded exactly, so that evaluations can be compared.
   Decoded read = Decode(folder_.held_out, image, false,
                         [&](const ImageSize& size) { return seen_.ResizeOf(size); });
   const int32_t label = read.label;
@@ -180,7 +182,7 @@ std::string FolderImages::PreparationLines() const {
   if (reading_.fast) text += "  decoded fast: pixels near those of the files\n";
   text += reading_.augmentation.ChangesText();
   if (folder_.passed_over > 0) {
-    text += fmt::format("  {} other file{} beside them passed over\n", folder_.passed_over,
+    text += fmt::format("  {} other file{} ignored\n", folder_.passed_over,
                         folder_.passed_over == 1 ? "" : "s");
   }
   return text;

@@ -25,10 +25,10 @@ std::string DimensionsText(int dimensions) {
   return fmt::format("{} dimension{}", dimensions, dimensions == 1 ? "" : "s");
 }
 
-// Takes the content of a file in pieces, and checks each before it keeps it.
+// Receives the content of a file in pieces, and checks each piece before it stores it.
 class IdxReader {
  public:
-  // `most`: no content of more bytes can come.
+  // `most`: an upper bound on the size of the content in bytes.
   IdxReader(const std::string& name, int dimensions, size_t most)
       : name_(name), dimensions_(dimensions), most_(most) {
     header_.reserve(header_size());
@@ -51,7 +51,7 @@ class IdxReader {
 
   IdxBytes Finish() && {
     if (header_.size() < header_size()) {
-      // What there is of it may say that this is no IDX file at all.
+      // The few bytes that exist may show that this is not an IDX file at all.
       CheckMagic();
       Fail(
           fmt::format("truncated: it has {} bytes, and the header of an IDX file with {} has {}; "
@@ -93,10 +93,10 @@ class IdxReader {
     }
   }
 
-  // Makes room for the values, if there can be so many.
+  // Reserves memory for the values, if the file can hold as many as its header announces.
   void ReadHeader() {
     CheckMagic();
-    unsigned __int128 announced = 1;  // at most 2^96
+    unsigned __int128 announced = 1;  // product of the dimensions, at most 2^96
     for (int d = 0; d < dimensions_; ++d) {
       const uint32_t length = BigEndian(header_.data() + 4 * (1 + d));
       read_.shape.push_back(length);
@@ -113,7 +113,7 @@ class IdxReader {
   int dimensions_;
   size_t most_;
   std::vector<uint8_t> header_;
-  size_t announced_ = 0;  // bytes of values
+  size_t announced_ = 0;  // size of the values in bytes
   IdxBytes read_;
 };
 

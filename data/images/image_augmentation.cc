@@ -18,7 +18,8 @@ struct Hsv {
   uint8_t hue = 0, saturation = 0, value = 0;
 };
 
-// Pillow's rgb2hsv, in its types: floats, with doubles where it has constants of double.
+// Converts a pixel to HSV, as Pillow's rgb2hsv does, with the same types: float, and double where
+// Pillow has constants of type double.
 Hsv HsvOf(const uint8_t* pixel) {
   const uint8_t red = pixel[0], green = pixel[1], blue = pixel[2];
   const uint8_t most = std::max({red, green, blue}), least = std::min({red, green, blue});
@@ -38,7 +39,7 @@ Hsv HsvOf(const uint8_t* pixel) {
   return {static_cast<uint8_t>(hue * 255.0), static_cast<uint8_t>(saturation * 255.0), most};
 }
 
-// Pillow's hsv2rgb.
+// Converts a pixel from HSV to RGB, as Pillow's hsv2rgb does.
 void WriteRgb(const Hsv& from, uint8_t* pixel) {
   if (from.saturation == 0) {
     std::fill_n(pixel, 3, from.value);
@@ -59,15 +60,16 @@ void WriteRgb(const Hsv& from, uint8_t* pixel) {
   std::ranges::copy(colours[static_cast<size_t>(floor % kSectors)], pixel);
 }
 
-// Random numbers of a sample.
+// Each random decision about a sample has its own number.
 constexpr uint64_t kTop = 0, kLeft = 1, kFlip = 2, kOperations = 3, kErasing = 4, kColours = 5;
 
-// Of random erasing: the part of the image, height by width, and how often to try.
+// Random erasing: the range of the erased fraction of the image, the range of height / width, and
+// the number of tries.
 constexpr double kLeastPart = 0.02, kMostPart = 0.33, kLeastRatio = 0.3, kMostRatio = 3.3;
 constexpr int kTries = 10;
 
-// The pixels [first, end) of a canvas' row that an image covers, and the image's own that is at
-// `first`; the next ones follow it, or precede it where the canvas is mirrored.
+// The part of a canvas row that an image covers: the pixels [first, end). `column` is the image's
+// column at `first`. Columns then increase, or decrease if the canvas is mirrored.
 struct CoveredRow {
   CoveredRow(const ImageSize& image, const Placement& placement, const ImageSize& canvas) {
     const int64_t left = std::clamp<int64_t>(placement.left, 0, canvas.width);
@@ -80,8 +82,8 @@ struct CoveredRow {
   int64_t first = 0, end = 0, column = 0;
 };
 
-// Writes the canvas: value(channel, byte) of each of its bytes, in their order. `channels` may be a
-// constant.
+// Writes the canvas byte by byte: value(channel, byte) converts each byte. `channels` may be a
+// compile-time constant.
 template <typename Channels, typename Number, typename Value>
 void FillCanvas(std::span<const uint8_t> pixels, const ImageSize& image, const Placement& placement,
                 const ImageSize& canvas, Channels channels, const Value& value, Number* to) {
@@ -140,7 +142,8 @@ ImageBox ResizedCrop::Draw(const ImageSize& image, SampleRandom& random) const {
 
 void ColourJitter::Change(SampleRandom& random, const ImageSize& size, std::span<uint8_t> image,
                           std::span<uint8_t> scratch) const {
-  // All is drawn whether it is used or not: each change is the same with any others.
+  // Every factor is drawn, even if unused, so that one change does not depend on which others are
+  // enabled.
   const double brighter = random.Uniform(-brightness, brightness);
   const double starker = random.Uniform(-contrast, contrast);
   const double richer = random.Uniform(-saturation, saturation);
@@ -163,7 +166,7 @@ void ColourJitter::Change(SampleRandom& random, const ImageSize& size, std::span
 
 void TurnHue(double turn, int64_t channels, std::span<uint8_t> image) {
   if (channels != 3) return;
-  // A hue is an angle, in steps of 1/256 of the circle.
+  // A hue is an angle in units of 1/256 of the circle.
   const auto steps = static_cast<uint8_t>(static_cast<int>(turn * 255));
   for (size_t i = 0; i < image.size(); i += 3) {
     Hsv pixel = HsvOf(image.data() + i);

@@ -26,7 +26,7 @@ constexpr const char* kCifarFolder = "cifar-10-batches-bin";
 
 using Names = std::span<const char* const>;
 
-// The file of that name, plain or else compressed.
+// Finds the file of that name, uncompressed or else with .gz.
 std::optional<std::string> FindIdx(const std::string& folder, const char* name) {
   for (const char* ending : {"", ".gz"}) {
     std::string path = folder + "/" + name + ending;
@@ -47,8 +47,7 @@ bool HasCifar(const std::string& folder) {
 
 [[noreturn]] void FailMissing(const std::string& folder, const char* name) {
   throw UserError(
-      fmt::format("{}/{}: there is no such file beside the others of its data set; copy it there",
-                  folder, name));
+      fmt::format("{}/{}: this file of the data set is missing; copy it there", folder, name));
 }
 
 void CheckLabels(std::span<const uint8_t> labels, const std::string& name) {
@@ -61,7 +60,7 @@ void CheckLabels(std::span<const uint8_t> labels, const std::string& name) {
       name, *wrong, wrong - labels.begin(), kStoredClasses, kStoredClasses - 1, kStoredClasses));
 }
 
-// `names`: of the images and of the labels.
+// `names`: the file names of the images and of the labels.
 LabelledImages ReadIdx(const std::string& folder, Names names) {
   const auto read = [&](const char* name, int dimensions) {
     const std::optional<std::string> path = FindIdx(folder, name);

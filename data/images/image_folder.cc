@@ -36,7 +36,7 @@ bool IsCalledImage(const fs::path& path) {
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
-// The classes of a folder: its folders.
+// The classes in a folder are the names of its subfolders.
 std::vector<std::string> ClassesIn(const std::string& folder, bool has_classes) {
   const FolderNames names = NamesIn(folder);
   if (!names.folders.empty()) return names.folders;
@@ -57,7 +57,7 @@ std::vector<std::string> ClassesIn(const std::string& folder, bool has_classes) 
       folder, kMetadata));
 }
 
-// Adds the images of a class; the number of other files to `passed_over`.
+// Adds the images of a class, and counts other files in `passed_over`.
 void AddImages(const std::string& folder, int32_t label, std::vector<ImageFile>& images,
                int64_t& passed_over) {
   const size_t before = images.size();
@@ -76,8 +76,8 @@ void AddImages(const std::string& folder, int32_t label, std::vector<ImageFile>&
             [](const ImageFile& a, const ImageFile& b) { return a.path < b.path; });
 }
 
-// The folder below with what is held out: one of `kHeldOut`, or else `kTest`. UserError: there are
-// several.
+// Finds the subfolder of held-out images: one of `kHeldOut`, or else `kTest`. Throws a UserError if
+// there are several.
 std::optional<std::string> HeldOutBelow(const std::string& folder) {
   std::vector<std::string> found;
   for (const char* name : kHeldOut) {
@@ -100,7 +100,7 @@ std::string TrainFolderOf(const std::string& folder) {
   return HasParts(folder) ? folder + "/train" : folder;
 }
 
-// `held_out`: the folder of what is held out in a folder without train.
+// Throws the error for a folder that has held-out images (in `held_out`) but no folder train.
 [[noreturn]] void RefuseAlone(const std::string& folder, const std::string& held_out) {
   throw UserError(
       fmt::format("{0}: is called as images that are held out, and there is no {1}/train beside "
@@ -108,7 +108,8 @@ std::string TrainFolderOf(const std::string& folder) {
                   held_out, folder));
 }
 
-// `held_out`: the folder of images that are held out whatever the fraction is.
+// Throws a UserError if a fraction is given although the folder `held_out` already holds out
+// images.
 void RefuseFraction(double eval_fraction, const std::string& held_out) {
   if (eval_fraction == 0) return;
   throw UserError(
@@ -166,7 +167,7 @@ void AddHeldOut(const std::string& folder, const std::string& train, bool has_cl
   }
 }
 
-// Moves a part of each class, or of all images, from those to train on.
+// Moves a fraction of each class, or of all images, from the training images to the held-out ones.
 void HoldOut(double fraction, bool by_class, ImageFolder& found) {
   std::vector<ImageFile> train;
   for (size_t begin = 0, end = 0; begin < found.train.size(); begin = end) {
@@ -203,7 +204,7 @@ bool IsImageFolder(const std::string& folder) {
       return !found;
     });
     return found;
-  } catch (const UserError&) {  // to list the images fails, too, and says why
+  } catch (const UserError&) {  // listing the images will fail, too, and say why
     std::error_code ignored;
     return fs::is_directory(folder, ignored);
   }
@@ -280,7 +281,7 @@ ImageFolder FindListedImages(const std::string& folder, double eval_fraction, La
   std::vector<GivenLabel> held_out;
   std::optional<std::string> below = HeldOutBelow(folder);
   if (below && !HasParts(folder)) {
-    // Without its own list it is a folder like others, whose images the list may name.
+    // A folder without metadata.jsonl is an ordinary folder, whose images the main list may name.
     if (IsThere(*below + kMetadata)) RefuseAlone(folder, *below);
     below.reset();
   }

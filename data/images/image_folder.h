@@ -1,5 +1,5 @@
 // Finds labelled images: in folders whose names are the classes, as torchvision's ImageFolder does,
-// or by the lines of files metadata.jsonl, as the `imagefolder` of Hugging Face's datasets does.
+// or listed in files metadata.jsonl, as the `imagefolder` of Hugging Face's datasets does.
 #pragma once
 
 #include <cstdint>
@@ -12,56 +12,58 @@ namespace plimsoll::data {
 
 struct ImageFile {
   std::string path;
-  int32_t label = 0;  // the number of its class, or the row of its labels in ImageFolder::labels
+  int32_t label = 0;  // the class number, or the row in ImageFolder::labels
 };
 
 struct ImageFolder {
-  std::vector<std::string> classes;  // sorted; of listed numbers none
-  std::vector<ImageFile> train;      // by class, then by path
-  std::vector<ImageFile> held_out;  // in an order of their own: evaluations may read the first ones
-  int64_t passed_over = 0;  // files beside them that are called neither .jpg, .jpeg nor .png
-  LabelTable labels;        // of listed images with several labels, or with a number
+  // Sorted names; empty for listed images whose label is a number.
+  std::vector<std::string> classes;
+  std::vector<ImageFile> train;     // sorted by class, then by path
+  std::vector<ImageFile> held_out;  // shuffled, since an evaluation may read only the first ones
+  int64_t passed_over = 0;          // the number of files that are not called .jpg, .jpeg or .png
+  LabelTable labels;                // for listed images with several labels or a numeric label
 };
 
-// True if the folder holds images, whose list may be refused all the same (FindImages). Two layouts
-// are known:
+// True if the folder has the layout of an image folder. FindImages may still refuse its images. Two
+// layouts are known:
 //   FOLDER/train/CLASS/… and FOLDER/val/CLASS/…, which is held out; valid, validation and dev mean
 //   the same as val, and test is held out where there is none of these
 //   FOLDER/CLASS/…
 bool IsImageFolder(const std::string& folder);
-// True if images are held out by such a layout, whatever `eval_fraction` is.
+// True if the layout holds out images, whatever `eval_fraction` is.
 bool HasHeldOutImages(const std::string& folder);
 
-// Lists the images, at any depth below their class, links followed; no file is opened. Names are
-// those of files .jpg, .jpeg and .png in small or capital letters; those that begin with a dot are
-// left out. `eval_fraction`: of the second layout, or of train where nothing is held out, this part
-// of each class, rounded, is held out, always the same, but one image of each stays. `has_classes`:
-// false for a model without any, which one folder of images is enough for. UserError: images
-// without folders of classes, a class without images, a class held out that train lacks, held-out
-// folders of two names or without train, a folder or link that cannot be followed, a fraction
-// beside images that are held out, or one that holds out none.
+// Lists the images at any depth below their class folder. Follows links; opens no file. Images are
+// files called .jpg, .jpeg and .png in lower or upper case; names that begin with a dot are
+// ignored. `eval_fraction`: if the layout holds out no images, this fraction of each class,
+// rounded, is held out, always the same images; at least one image of each class stays for
+// training. `has_classes`: false for a model without classes, for which one folder of images
+// suffices. UserErrors: images without class folders, a class without images, a held-out class that
+// train lacks, held-out folders of two names or without train, a folder or link that cannot be
+// followed, a fraction although images are already held out, or a fraction that holds out no image.
 ImageFolder FindImages(const std::string& folder, double eval_fraction, bool has_classes = true);
 
-// The classes that FindImages numbers the images by, in order. Throws what it throws, as far as the
-// names of folders show them.
+// Returns the class names in the order in which FindImages numbers them. Throws the same errors, as
+// far as folder names show them.
 std::vector<std::string> FindClasses(const std::string& folder, bool has_classes = true);
 
 // True if images are listed in FOLDER/train/metadata.jsonl or, without FOLDER/train, in
 // FOLDER/metadata.jsonl.
 bool HasListedImages(const std::string& folder);
-// True if a line of that list, or of the one of images held out, gives a label; without one the
-// list may say something else of images in folders of classes. UserError: a line is no JSON, or
-// such a list is next to FOLDER/train.
+// True if a line of the list of training images, or of the list of held-out images, gives a label.
+// A list without labels may describe images in class folders. UserError: a line is not JSON, or
+// FOLDER/metadata.jsonl exists next to FOLDER/train.
 bool HasListedLabels(const std::string& folder);
-// The images that the lines of metadata.jsonl name, with a class, several or a number (labels.h):
+// Reads the images that metadata.jsonl lists, each with a class, several classes or a number
+// (labels.h):
 //   {"file_name": "a/1.png", "label": ["cat", "dog"]}
-// Held out are those of FOLDER/val/metadata.jsonl or FOLDER/test/metadata.jsonl; where the images
-// to train on are listed in FOLDER/metadata.jsonl, or without such a folder, `eval_fraction` of
-// all, or of each class where images have one. `names`: those of the classes, in order, or empty;
-// `most`: the model's classes. UserErrors name the line.
+// The images listed in FOLDER/val/metadata.jsonl or FOLDER/test/metadata.jsonl are held out. If the
+// training images are listed in FOLDER/metadata.jsonl, or no such folder exists, `eval_fraction` of
+// all images, or of each class if images have one class each, is held out. `names`: the class names
+// in order, or empty. `most`: the model's number of classes. UserErrors name the line.
 ImageFolder FindListedImages(const std::string& folder, double eval_fraction, LabelKind kind,
                              const std::vector<std::string>& names, int64_t most);
-// The classes of that list, by their numbers.
+// The class names in the lists that FindListedImages reads, by class number.
 std::vector<std::string> FindListedClasses(const std::string& folder, LabelKind kind,
                                            const std::vector<std::string>& names);
 

@@ -6,7 +6,8 @@
 namespace plimsoll::data {
 namespace {
 
-// A box of about that part of the image around any of its pixels, cut off at the edges.
+// Draws a box around a random pixel. Its area is about `part` of the image, before it is cut off at
+// the image's edges.
 ImageBox DrawBox(double part, const ImageSize& size, SampleRandom& random) {
   const auto range = [&](int64_t length, int64_t& first, int64_t& count) {
     const auto half = static_cast<int64_t>(static_cast<double>(length) * std::sqrt(part)) / 2;

@@ -9,7 +9,7 @@ namespace plimsoll::data {
 ChannelStatistics StatisticsOf(const LabelledImages& images) {
   const auto channels = static_cast<size_t>(images.size.channels);
   if (channels == 0 || images.pixels.empty()) throw InternalError("statistics of no images");
-  // Counts by byte: sums of them are integers, which no order of adding changes.
+  // A histogram of the bytes: sums of integers do not depend on the order of adding.
   std::vector<std::array<uint64_t, 256>> counts(channels);
   for (size_t pixel = 0; pixel < images.pixels.size(); pixel += channels) {
     for (size_t c = 0; c < channels; ++c) ++counts[c][images.pixels[pixel + c]];
@@ -23,7 +23,7 @@ ChannelStatistics StatisticsOf(const LabelledImages& images) {
       sum += of_byte[byte] * byte;
       squares += of_byte[byte] * byte * byte;
     }
-    // n²·variance = n·Σx² − (Σx)², without the cancellation that floating point would bring.
+    // n²·variance = n·Σx² − (Σx)², in integers, without the cancellation of floating point.
     using Wide = unsigned __int128;
     const auto scaled = static_cast<double>(Wide{count} * squares - Wide{sum} * sum);
     const auto n = static_cast<double>(count);
@@ -39,7 +39,8 @@ NormalisedBytes::NormalisedBytes(const ChannelStatistics& statistics, double res
     const auto mean = static_cast<float>(statistics.mean[c]);
     const auto std = static_cast<float>(statistics.std[c]);
     for (size_t byte = 0; byte < values_[c].size(); ++byte) {
-      // As ToTensor divides; transformers multiplies in float64.
+      // kRescale divides by 255, as ToTensor does; any other factor is multiplied in float64, as
+      // transformers does.
       const float rescaled = rescale == kRescale
                                  ? static_cast<float>(byte) / 255.0f
                                  : static_cast<float>(static_cast<double>(byte) * rescale);

@@ -1,5 +1,5 @@
-// Normalisation of images: a model sees, in place of an image's bytes, (x · rescale − mean) / std,
-// by channel. C channels.
+// Normalisation of images: the model sees (byte · rescale − mean) / std for each channel. C
+// channels.
 #pragma once
 
 #include <array>
@@ -13,20 +13,20 @@ namespace plimsoll::data {
 
 inline constexpr double kRescale = 1.0 / 255;  // a channel's largest byte becomes 1
 
-// [C] each, of rescaled bytes.
+// The mean and standard deviation [C] of rescaled bytes.
 struct ChannelStatistics {
   std::vector<double> mean, std;
 };
 
-// Over all pixels of all images, with kRescale; std is that of the population. Exact sums, rounded
-// once.
+// The statistics over all pixels of all images, rescaled by kRescale; std is the population's. Sums
+// are exact and rounded once.
 ChannelStatistics StatisticsOf(const LabelledImages& images);
 
-// The normalised value of each byte, in float32 operations as torchvision's ToTensor and Normalize
-// do them.
+// A table of each byte's normalised value, in the float32 operations of torchvision's ToTensor and
+// Normalize.
 class NormalisedBytes {
  public:
-  // Each std is above 0.
+  // Each std must be above 0.
   explicit NormalisedBytes(const ChannelStatistics& statistics, double rescale = kRescale);
 
   int64_t channels() const { return static_cast<int64_t>(values_.size()); }

@@ -11,8 +11,8 @@ namespace {
 constexpr double kMostShear = 0.3, kMostShift = 150.0 / 331, kMostAngle = 30, kMostFactor = 0.9;
 constexpr int kLevels = 256;
 
-// Where an operation of geometry takes a pixel from: x' = a·x + b·y + c, y' = d·x + e·y + f, with x
-// and y counted from the image's middle.
+// An affine operation: pixel (x, y) of the result is read at x' = a·x + b·y + c, y' = d·x + e·y +
+// f. x and y are counted from the image's middle.
 struct Affine {
   double a = 1, b = 0, c = 0, d = 0, e = 1, f = 0;
 };
@@ -27,7 +27,7 @@ void Resample(const Affine& from, const ImageSize& size, std::span<uint8_t> imag
     const double y = static_cast<double>(row) - middle_y;
     for (int64_t column = 0; column < size.width; ++column, to += size.channels) {
       const double x = static_cast<double>(column) - middle_x;
-      // Halves go to the even neighbour, as in grid_sample.
+      // Halves are rounded to even, as in grid_sample.
       const auto at_x =
           static_cast<int64_t>(std::nearbyint(from.a * x + from.b * y + from.c + middle_x));
       const auto at_y =
@@ -41,8 +41,8 @@ void Resample(const Affine& from, const ImageSize& size, std::span<uint8_t> imag
   }
 }
 
-// A shear moves lines along themselves by `shear` times their distance from the image's first
-// corner, whatever the centre of rotations.
+// A shear moves each line by `shear` times its distance from the image's first corner, whatever the
+// centre of rotations is.
 Affine ShearOf(double shear, const ImageSize& size, bool along_x) {
   const auto half = [](int64_t length) { return 0.5 * static_cast<double>(length); };
   Affine from;
@@ -61,8 +61,8 @@ Affine RotationOf(double degrees) {
   return {.a = std::cos(angle), .b = -std::sin(angle), .d = std::sin(angle), .e = std::cos(angle)};
 }
 
-// factor · byte + (1 − factor) · other, in float32. Products are rounded before they are added:
-// this file is compiled without fused operations (BUILD).
+// Computes factor · byte + (1 − factor) · other in float32. Products are rounded before they are
+// added: this file is compiled without fused operations (BUILD).
 class Blend {
  public:
   explicit Blend(double factor)
@@ -76,7 +76,7 @@ class Blend {
   float own_, other_;
 };
 
-// Luma as torchvision has it.
+// torchvision's luma.
 uint8_t GreyOf(const uint8_t* pixel) {
   return static_cast<uint8_t>(0.2989f * static_cast<float>(pixel[0]) +
                               0.587f * static_cast<float>(pixel[1]) +
@@ -108,7 +108,7 @@ void Contrast(double factor, const ImageSize& size, std::span<uint8_t> image) {
   for (uint8_t& byte : image) byte = blend(byte, mean);
 }
 
-// Blends with a smoothed image, whose outermost pixels are the image's own.
+// Blends with a smoothed image, whose border pixels are the image's own.
 void Sharpen(double factor, const ImageSize& size, std::span<uint8_t> image,
              std::span<uint8_t> scratch) {
   if (size.height <= 2 || size.width <= 2) return;
@@ -120,7 +120,7 @@ void Sharpen(double factor, const ImageSize& size, std::span<uint8_t> image,
       const uint8_t* const at = scratch.data() + row * line + i;
       float smooth = *at;
       if (row > 0 && row + 1 < size.height && i >= size.channels && i < line - size.channels) {
-        int sum = 4 * *at;  // the middle counts five times
+        int sum = 4 * *at;  // the middle pixel has weight 5
         for (const int64_t dy : {-line, int64_t{0}, line}) {
           for (const int64_t dx : {-size.channels, int64_t{0}, size.channels}) sum += at[dy + dx];
         }
@@ -139,7 +139,7 @@ void ForChannels(const ImageSize& size, const Body& body) {
   }
 }
 
-// Stretches each channel to all values.
+// Stretches each channel to the full range of values.
 void AutoContrast(const ImageSize& size, std::span<uint8_t> image) {
   ForChannels(size, [&](size_t first, size_t step) {
     uint8_t least = 255, most = 0;
@@ -156,7 +156,7 @@ void AutoContrast(const ImageSize& size, std::span<uint8_t> image) {
   });
 }
 
-// Makes the values of each channel about equally frequent.
+// Equalises the histogram of each channel.
 void Equalize(const ImageSize& size, std::span<uint8_t> image) {
   ForChannels(size, [&](size_t first, size_t step) {
     std::array<int64_t, kLevels> counts{};
@@ -177,8 +177,8 @@ void Equalize(const ImageSize& size, std::span<uint8_t> image) {
   });
 }
 
-// Number `i` of kStrengths numbers from `first` to `last` in equal steps, in float32 and from the
-// nearer end, as PyTorch's linspace.
+// Number `i` of kStrengths numbers from `first` to `last` in equal steps, in float32, computed from
+// the nearer end as PyTorch's linspace does.
 double Linspace(double first, double last, int64_t i) {
   const auto from = static_cast<float>(first), to = static_cast<float>(last);
   const float step = (to - from) / static_cast<float>(kStrengths - 1);

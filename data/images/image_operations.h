@@ -1,9 +1,9 @@
-// The operations of RandAugment on images of bytes: Cubuk et al. 2020, "RandAugment: Practical
+// The operations of RandAugment on 8-bit images: Cubuk et al. 2020, "RandAugment: Practical
 // automated data augmentation with a reduced search space", section 3, with the operations,
-// strengths and roundings of torchvision's RandAugment on tensors of bytes.
+// strengths and roundings of torchvision's RandAugment on byte tensors.
 //
-// H height, W width, C channels; images are [H,W,C]. Colours are those of three channels: with
-// another number kSaturation leaves an image as it is, and kContrast takes the mean of all bytes.
+// H height, W width, C channels; images are [H,W,C]. An image has colours only if it has three
+// channels; otherwise kSaturation does nothing, and kContrast uses the mean of all bytes.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ namespace plimsoll::data {
 
 enum class ImageOperation {
   kIdentity,
-  kShearX,  // geometry: nearest pixels, zeros outside
+  kShearX,  // geometry: nearest-neighbour sampling, zeros outside
   kShearY,
   kTranslateX,
   kTranslateY,
   kRotate,
-  kBrightness,  // blends with another image, and cuts off behind the point
+  kBrightness,  // blends with another image, and truncates the fraction
   kSaturation,
   kContrast,
   kSharpness,
@@ -34,14 +34,14 @@ inline constexpr int kImageOperations = 14;
 // Strengths are numbers from 0 to kStrengths − 1, as in the paper.
 inline constexpr int64_t kStrengths = 31;
 
-// What the operation takes at that strength: an angle in degrees, a shift in pixels, what is added
-// to a factor of 1, bits that stay, a threshold. 0 for operations that take nothing.
+// The operation's parameter at that strength: an angle in degrees, a shift in pixels, an addend to
+// the factor 1, a number of bits to keep, or a threshold. 0 for operations without a parameter.
 double MagnitudeOf(ImageOperation operation, int64_t strength, const ImageSize& size);
 
 // Whether the magnitude is negated at random.
 bool IsSigned(ImageOperation operation);
 
-// Changes the image in place. `scratch` has at least as many bytes.
+// Changes the image in place. `scratch` must be at least as large as the image.
 void ApplyImageOperation(ImageOperation operation, double magnitude, const ImageSize& size,
                          std::span<uint8_t> image, std::span<uint8_t> scratch);
 

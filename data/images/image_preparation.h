@@ -13,52 +13,55 @@
 
 namespace plimsoll::data {
 
-// To which size pictures are resized before the middle is cut out of them.
+// The size to which pictures are resized before their middle is cut out.
 struct Resizing {
-  int64_t shorter_side = 0;       // the longer one follows; 0: both sides are given
-  int64_t height = 0, width = 0;  // where they are
+  // Length of the shorter side, with the aspect ratio kept; 0: both sides are given.
+  int64_t shorter_side = 0;
+  int64_t height = 0, width = 0;  // both sides, if `shorter_side` is 0
 
-  // The size of a picture of that size once it is resized.
+  // The size of a picture after resizing.
   ImageSize Of(const ImageSize& picture) const;
 };
 
-// How bytes become numbers.
+// The conversion of bytes to numbers.
 struct ByteScale {
   ChannelStatistics statistics;
   double rescale = kRescale;
 };
 
 struct ImagePreparation {
-  // `image`: of the data's own images; `canvas`, at least as large: what the model sees.
+  // `image`: the size of the data set's images. `canvas`: the size that the model sees, at least as
+  // large.
   ImagePreparation(const ImageSize& image, const ImageSize& canvas, ByteScale bytes,
                    Resampling filter = Resampling::kBilinear);
-  // Of images of any size: each is resized, to no less than the canvas, which is then cut out of
-  // the middle.
+  // For data sets with images of any size: each image is resized to at least the canvas' size; then
+  // the middle is cut out.
   ImagePreparation(const Resizing& resizing, const ImageSize& canvas, ByteScale bytes,
                    Resampling filter = Resampling::kBilinear);
 
-  // The same for a model that sees another canvas: sizes keep their ratio to it.
+  // The same preparation for a model with another canvas: the sizes are scaled with the canvas.
   ImagePreparation WithCanvas(const ImageSize& other) const;
 
-  // Writes the canvas [H,W,C] with an image of the data's own size in its middle, normalised.
+  // Writes the normalised canvas [H,W,C] with an image of the data set's size in its middle.
   void Draw(std::span<const uint8_t> pixels, std::span<float> out) const;
-  // The same as training sees it: where and how the augmentation says for the sample.
+  // Like Draw, but with the placement and changes that the augmentation draws for the sample.
   void DrawAugmented(std::span<const uint8_t> pixels, const Augmentation& augmentation,
                      uint64_t seed, int64_t sample, std::span<float> out) const;
-  // How pictures of that size become images of the data's own size.
+  // How a picture of size `size` is resized to the data set's image size.
   PictureResize ResizeOf(const ImageSize& size) const;
-  // An image of the data's own size, of a picture of any size in the data's channels.
+  // Resizes a picture of any size, which already has the data set's channels, to the data set's
+  // image size.
   std::vector<uint8_t> Fitted(std::span<const uint8_t> pixels, const ImageSize& size) const;
-  // As Draw, of a picture of any size, with one channel (grey) or three (red, green, blue): it gets
-  // the data's channels, and is resized to the data's size or, where images have any, as the data's
-  // own are.
+  // Like Draw, for a picture of any size with one channel (grey) or three (red, green, blue). The
+  // picture is converted to the data set's channels and resized to the data set's image size, or by
+  // `resizing` if images have any size.
   void DrawPicture(std::span<const uint8_t> pixels, const ImageSize& size,
                    std::span<float> out) const;
 
-  bool any_size = false;  // are the data's images of any size?
-  Resizing resizing;      // where they are; otherwise to `image`
+  bool any_size = false;  // whether the data set's images may have any size
+  Resizing resizing;      // used if `any_size`; otherwise pictures are resized to `image`
   Resampling filter = Resampling::kBilinear;
-  ImageSize image, canvas;  // `image` is the canvas where images have any size
+  ImageSize image, canvas;  // `image` equals `canvas` if `any_size`
   Placement centred;
   ByteScale bytes;
   NormalisedBytes normalised;

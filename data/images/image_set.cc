@@ -11,7 +11,7 @@
 namespace plimsoll::data {
 namespace {
 
-// UserError on a label from `bound` on.
+// Throws a UserError if a label is `bound` or more.
 void CheckBelow(const LabelledImages& images, int64_t bound) {
   const auto wrong =
       std::ranges::find_if(images.labels, [&](uint8_t label) { return label >= bound; });

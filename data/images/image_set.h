@@ -1,5 +1,5 @@
-// Labelled images to train on and held out, by their numbers, as a model sees them. What the source
-// "images" reads: StoredImages, FolderImages.
+// Sets of labelled images for training and evaluation, addressed by number and prepared as the
+// model sees them. The source "images" reads them: StoredImages, FolderImages.
 #pragma once
 
 #include <cstdint>
@@ -31,38 +31,40 @@ class ImageSet {
  public:
   virtual ~ImageSet() = default;
 
-  // How held-out images are prepared, and the canvas [H,W,C] that a model sees.
+  // The preparation of held-out images, which includes the canvas [H,W,C] that the model sees.
   virtual const ImagePreparation& seen() const = 0;
   virtual int64_t train_count() const = 0;
   virtual int64_t held_out_count() const = 0;
 
-  // Writes the canvas of an image to train on, augmented as the seed and the sample's number say,
-  // and gives back its label. An empty `to`: the label alone. Takes scratch memory, which each
-  // thread keeps. UserError when the image cannot be read.
+  // Writes the canvas of a training image, augmented by the seed and the sample's number, and
+  // returns the image's label. If `to` is empty, only returns the label. Uses scratch memory, which
+  // each thread keeps. Throws a UserError when the image cannot be read.
   virtual int32_t DrawTrain(int64_t image, uint64_t seed, int64_t sample,
                             std::span<float> to) const = 0;
-  // The same of a held-out image, which nothing changes.
+  // Like DrawTrain, for a held-out image and without augmentation.
   virtual int32_t DrawHeldOut(int64_t image, std::span<float> to) const = 0;
 
-  // The labels of images with several, or with a number, of which what is drawn gives back the row;
-  // nullptr: each image is of one class, and its label is the class.
+  // The table of labels, for images with several labels or a numeric label; DrawTrain and
+  // DrawHeldOut then return a row of the table. nullptr: each image has one class, and its label is
+  // the class.
   virtual const LabelTable* labels() const { return nullptr; }
-  // UserError, which names a file or class, on a label from `bound` on.
+  // Throws a UserError, which names a file or class, if a label is `bound` or more.
   virtual void CheckLabelsBelow(int64_t bound) const = 0;
-  // Why the model's input of images, of another shape than the canvas, gets none, and the way out.
+  // Explains why the model's image input, whose shape differs from the canvas, cannot be filled,
+  // and what to do.
   virtual std::string WhyNot(const graph::Slot& slot) const = 0;
-  // "60000 images of 28 × 28 × 1 in 10 classes".
+  // A summary such as "60000 images of 28 × 28 × 1 in 10 classes".
   virtual std::string Summary() const = 0;
-  // How they are prepared, in lines that each begin with two spaces.
+  // Describes the preparation, in lines that each begin with two spaces.
   virtual std::string PreparationLines() const = 0;
-  // As Source::Unread.
+  // Implements Source::Unread.
   virtual std::string Unread() const { return ""; }
 };
 
-// The images of files as data sets have them (image_files.h), in memory as bytes.
+// Images from the files of standard data sets (image_files.h), kept in memory as bytes.
 class StoredImages final : public ImageSet {
  public:
-  // `folder` is where they are, for messages; `seen` has the size of the files' images.
+  // `folder` is the images' folder, for messages. `seen` has the size of the files' images.
   StoredImages(std::string folder, ImageFiles files, ImagePreparation seen,
                const Augmentation& augmentation);
 
@@ -84,21 +86,21 @@ class StoredImages final : public ImageSet {
   Augmentation augmentation_;
 };
 
-// The images of JPEG and PNG files in folders of their classes, or listed with their labels. A file
-// is decoded when a sample reads it; no decoded image stays in memory.
+// How FolderImages reads the JPEG and PNG files of an image folder. A file is decoded when a sample
+// reads it; no decoded image stays in memory.
 struct FolderReading {
-  std::optional<ResizedCrop> crop;  // for training; none: as held-out images
-  Augmentation augmentation;        // of what has the canvas' size
+  std::optional<ResizedCrop> crop;  // crop of training images; nullopt: prepared as held-out images
+  Augmentation augmentation;        // applied to images of the canvas' size
   int64_t most_pixels = 0;
-  bool fast = false;  // for training, JPEG files are decoded to pixels that are near theirs
-  // An image that cannot be read: true: the next one in the folder's order that can is in its
-  // place, with its own label; false: a UserError.
+  bool fast = false;  // decode JPEG files for training faster and approximately
+  // What happens when an image cannot be read. true: the next readable image in the folder's order
+  // takes its place, with its own label. false: a UserError.
   bool skip_unreadable = false;
 };
 
 class FolderImages final : public ImageSet {
  public:
-  // `seen` is of images of any size, with one or three channels.
+  // `seen` must be for images of any size, with one or three channels.
   FolderImages(ImageFolder folder, ImagePreparation seen, const FolderReading& reading);
 
   const ImagePreparation& seen() const override { return seen_; }
@@ -119,20 +121,20 @@ class FolderImages final : public ImageSet {
   const std::vector<std::string>& classes() const { return folder_.classes; }
 
  private:
-  // An image's pixels as far as they take part in what it becomes.
+  // An image's decoded pixels, as far as its resized version needs them.
   struct Decoded {
     formats::RasterPart part;
     PictureResize resize;
     int64_t shrink = 1;
     int32_t label = 0;
   };
-  // What a picture of that size becomes.
+  // Maps a picture's size to how it is resized.
   using ResizeOf = FunctionRef<PictureResize(const ImageSize&)>;
 
-  std::string ResizingText() const;  // of held-out images
+  std::string ResizingText() const;  // describes the resizing of held-out images
   Decoded Decode(const std::vector<ImageFile>& files, int64_t number, bool fast,
                  ResizeOf resize_of) const;
-  // [H,W,C] of what the image becomes, in the channels that the model sees.
+  // The resized image [H,W,C], in the model's channels.
   std::vector<uint8_t> Fitted(Decoded image) const;
 
   ImageFolder folder_;
@@ -143,32 +145,33 @@ class FolderImages final : public ImageSet {
   mutable std::string first_problem_;
 };
 
-// The settings of the source "images" (image_settings.cc), and the images that they name.
+// The settings of the source "images" (image_settings.cc).
 std::vector<Setting> ImageSettings();
 
 struct NamedImages {
   std::shared_ptr<const ImageSet> images;
-  std::vector<std::string> class_names;  // empty: they have none
+  std::vector<std::string> class_names;  // empty if the classes have no names
 };
 
-// Files of MNIST's or CIFAR-10's form, or folders of JPEG and PNG files, as the folder has them.
-// SettingError: there are none, or a setting is not for them or not for the model.
+// Opens the images that the settings name: files in MNIST's or CIFAR-10's format, or folders of
+// JPEG and PNG files. SettingError: the folder has no images, or a setting does not apply to these
+// images or to the model.
 NamedImages ImagesFrom(const Settings& settings, const ModelSizes& model);
 
-// SourceKind::follow.
+// Implements SourceKind::follow.
 std::vector<std::string> FollowPreparation(Settings& settings,
                                            const std::function<ImagePreparation()>& read);
 
-// SourceKind::follow_maker: derives a mean and a standard deviation of ½. Training, too, then uses
-// uncropped images, resized to the size of the images that the model makes.
+// Implements SourceKind::follow_maker: derives a mean and a standard deviation of ½. Training, too,
+// then uses uncropped images, resized to the size of the images that the model makes.
 std::vector<std::string> FollowMaker(Settings& settings, int64_t height, int64_t width);
 
 ImageMixing MixingFrom(const Settings& settings);
 
-// SourceKind::count_classes.
+// Implements SourceKind::count_classes.
 std::optional<int64_t> CountImageClasses(const Settings& settings, LabelKind kind);
 
-// True if images are held out.
+// True if some images are held out.
 bool HoldsOutImages(const Settings& settings);
 
 }  // namespace plimsoll::data

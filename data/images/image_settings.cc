@@ -1,4 +1,4 @@
-// The settings of the source "images", and the images that they name.
+// The settings of the source "images", and how it opens the images that they name.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,19 +18,20 @@
 namespace plimsoll::data {
 namespace {
 
-constexpr int64_t kMostPixels = 10000;  // of a canvas' side
-constexpr double kLeastStd = 1e-6;      // what float32 can divide by
-constexpr double kMostAlpha = 4;        // beyond it Jöhnk's method takes many tries
+constexpr int64_t kMostPixels = 10000;  // longest side of a canvas
+constexpr double kLeastStd = 1e-6;      // the smallest std that float32 can divide by
+constexpr double kMostAlpha = 4;        // above it Jöhnk's method takes many tries
 
-// By default an image is resized to 256 for a canvas of 224.
+// The default resizing: to 256 for a canvas of 224, in proportion for others.
 constexpr int64_t kResized = 256, kCutOut = 224;
 
-// Of ImageNet, as torchvision's models have them; of grey images their mean.
+// ImageNet's statistics, as used by torchvision's models. Grey images get the mean over the
+// channels.
 const std::vector<double> kImageNetMean = {0.485, 0.456, 0.406};
 const std::vector<double> kImageNetStd = {0.229, 0.224, 0.225};
 const std::vector<double> kGreyMean = {0.449}, kGreyStd = {0.226};
 
-// What `read` gives; its UserErrors are those of the folder.
+// Returns what `read` returns; its UserErrors become errors of the folder's setting.
 template <typename Read>
 auto OfFolder(const Read& read) {
   try {
@@ -52,7 +53,7 @@ ImageSize CanvasFrom(const Settings& settings, const ImageSize& image) {
   return {pad_to, pad_to, image.channels};
 }
 
-// The setting's numbers for each channel, or else those that were measured.
+// The setting's numbers for each channel, or else the measured ones.
 std::vector<double> ByChannel(const Settings& settings, const std::string& name, int64_t channels,
                               const std::vector<double>& measured) {
   if (!settings.Has(name)) return measured;
@@ -75,7 +76,7 @@ Resampling ResamplingFrom(const Settings& settings) {
                                  names.begin());
 }
 
-// SettingError on a mean that no pixel reaches.
+// Throws a SettingError if no pixel can reach the mean.
 void CheckMean(const Settings& settings, const ChannelStatistics& statistics) {
   const double largest = 255 * RescaleFrom(settings);
   const double mean = std::ranges::max(statistics.mean);
@@ -117,7 +118,7 @@ Augmentation AugmentationFrom(const Settings& settings) {
           .erase_probability = settings.Float("erasing")};
 }
 
-// SettingError for settings of the other kind of folders.
+// Throws a SettingError if a setting is given that only applies to image folders.
 void RefuseSettingsOfFolders(const Settings& settings) {
   const auto refuse = [&](const char* name) {
     throw SettingError(
@@ -164,7 +165,7 @@ std::shared_ptr<const ImageSet> StoredImagesFrom(const Settings& settings) {
                                               augmentation);
 }
 
-// What the model sees: its input of images.
+// The size that the model sees: the shape of its image input.
 ImageSize CanvasOf(const ModelSizes& model) {
   const graph::Shape& images = model.images;
   if (images.rank() != 4) {
@@ -197,7 +198,7 @@ Resizing ResizingFrom(const Settings& settings, const ImageSize& canvas) {
                                  canvas.ToString(), side, longer));
 }
 
-// Two numbers that don't fall.
+// Reads a range: two numbers, of which the first is not larger.
 std::array<double, 2> RangeFrom(const Settings& settings, const std::string& name,
                                 const std::array<double, 2>& derived) {
   if (!settings.Has(name)) return derived;
@@ -257,13 +258,13 @@ bool HoldsPictures(const std::string& folder) {
   return !HasImageFiles(folder) && (IsImageFolder(folder) || HasListedImages(folder));
 }
 
-// Whether files of any size are resized with their ratio, as the preparation says.
+// Whether images of any size are resized with their aspect ratio kept.
 bool KeepsRatio(const ImagePreparation& preparation) {
   return preparation.resizing.shorter_side > 0;
 }
 
-// The setting resize by which files of any size are resized as the preparation says. SettingError:
-// no number does it.
+// The value of the setting `resize` that resizes images of any size as the preparation does. Throws
+// a SettingError if no single number does.
 int64_t ResizeOf(const ImagePreparation& preparation) {
   const Resizing& to = preparation.resizing;
   if (to.shorter_side > 0) return to.shorter_side;
@@ -278,8 +279,8 @@ int64_t ResizeOf(const ImagePreparation& preparation) {
                             preparation.any_size ? "cut" : "put into the middle of zeros"));
 }
 
-// False of an oblong canvas that pictures are resized to, and of one whose pictures no longer keep
-// their ratio: no one number gives it.
+// False if no single number describes the resizing: the canvas is not square, and either pictures
+// are resized to exactly the canvas or they no longer keep their aspect ratio.
 bool SaysResize(const ImagePreparation& preparation, bool keeps_ratio) {
   const Resizing& to = preparation.resizing;
   const ImageSize& canvas = preparation.canvas;
@@ -288,7 +289,7 @@ bool SaysResize(const ImagePreparation& preparation, bool keeps_ratio) {
   return to.height != canvas.height || to.width != canvas.width;
 }
 
-// The folder's preparation; UserErrors say which settings do without it.
+// Reads the folder's preparation. UserErrors say which settings can replace the file.
 ImagePreparation ReadWithWayOut(const std::function<ImagePreparation()>& read, bool any_size) {
   try {
     return read();
@@ -540,7 +541,8 @@ std::optional<int64_t> CountImageClasses(const Settings& settings, LabelKind kin
   const std::string& folder = settings.Text("folder");
   return OfFolder([&]() -> std::optional<int64_t> {
     if (HasImageFiles(folder)) return kStoredClasses;
-    if (!HoldsPictures(folder)) return ReadImageFiles(folder).classes;  // says what is missing
+    // Throws an error that names what is missing.
+    if (!HoldsPictures(folder)) return ReadImageFiles(folder).classes;
     const bool one_each = kind == LabelKind::kClass;
     if (one_each ? HasListedLabels(folder) : HasListedImages(folder)) {
       return std::ssize(FindListedClasses(folder, kind, settings.List("class_names")));

@@ -1,11 +1,11 @@
-// Labelled images as a source of data: fills the inputs "images" f32[B,H,W,C], normalised, and
-// "labels" i32[B] of models that classify, or "label_values", f32[B,classes] or f32[B], and where
-// images are mixed "labels_b" i32[B] and "label_weight" f32[B]; and the noise of models that make
-// images. Called "images" in run files.
+// The data source "images": labelled images. It fills the inputs "images" f32[B,H,W,C], normalised;
+// "labels" i32[B] of models that classify, or "label_values", f32[B,classes] or f32[B]; if images
+// are mixed, "labels_b" i32[B] and "label_weight" f32[B]; and the noise of models that generate
+// images.
 //
-// An epoch is a permutation of the N images for training, drawn anew for each: sample n is image
-// number n mod N of epoch n / N. RandAugment and mixing take scratch memory, which each thread that
-// fills allocates once; so does decoding, for each image.
+// Each epoch is a new random permutation of the N training images: sample n is number n mod N in
+// the permutation of epoch n / N. For RandAugment and mixing, each thread that fills batches
+// allocates scratch memory once. Decoding allocates memory for each image.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,13 +30,13 @@ namespace {
 // Streams of random numbers drawn from one seed.
 constexpr uint64_t kOrderStream = 1, kAugmentationStream = 2, kMixStream = 3, kPartnerStream = 4;
 
-constexpr int32_t kNoLabel = -1;  // of rows that carry no loss
+constexpr int32_t kNoLabel = -1;  // label of rows that carry no loss
 
-// The inputs among the slots; a model may do without one of them.
+// The source's inputs among the slots. An input that the model does not have is empty.
 struct ImageSlots {
   std::span<float> images;                   // [B,H,W,C]
   std::span<int32_t> labels, second_labels;  // [B]
-  std::span<float> weights;                  // [B]: of the first labels
+  std::span<float> weights;                  // [B]: weights of the first labels
   std::span<float> label_values;             // [B,classes] or [B]
   int64_t rows = 0;
 };
@@ -84,14 +84,14 @@ ImageSlots SlotsOf(const ImageSet& images, std::span<const graph::Slot> slots) {
   return found;
 }
 
-// The row's values; empty: not asked for.
+// The values of one row, or an empty span if the model reads no images.
 std::span<float> RowOf(const ImageSet& images, const ImageSlots& slots, int64_t row) {
   if (slots.images.empty()) return {};
   const auto values = static_cast<size_t>(images.seen().canvas.elements());
   return slots.images.subspan(static_cast<size_t>(row) * values, values);
 }
 
-// Fills the labels of row `row`: `share` is the first one's weight.
+// Fills the labels of one row; `share` is the weight of the first label.
 void FillLabels(const ImageSet& images, const ImageSlots& slots, int64_t row, int32_t first,
                 int32_t second, double share) {
   const auto at = static_cast<size_t>(row);
@@ -106,7 +106,7 @@ void FillLabels(const ImageSet& images, const ImageSlots& slots, int64_t row, in
 
 class HeldOutImages final : public Source {
  public:
-  // The first `count` images that are held out.
+  // Uses the first `count` held-out images.
   HeldOutImages(std::shared_ptr<const ImageSet> images, int64_t count)
       : images_(std::move(images)), count_(count) {}
 
@@ -194,7 +194,7 @@ class ImageSource final : public Source {
   }
 
  private:
-  // The number of a sample's image among those for training.
+  // The training image that the sample shows.
   int64_t ImageOf(int64_t sample) const {
     const int64_t count = images_->train_count();
     const auto epoch = static_cast<uint64_t>(sample / count);
@@ -207,7 +207,7 @@ class ImageSource final : public Source {
     const uint64_t seed = Hash(seed_, kAugmentationStream);
     const int32_t own = images_->DrawTrain(ImageOf(sample), seed, sample, to);
     if (!mixing_.any()) return FillLabels(*images_, slots, row, own, own, 1);
-    // The partner is any image, with an augmentation of its own.
+    // The partner is a random image with its own augmentation.
     SampleRandom random(seed_, sample, kMixStream);
     const int64_t partner = random.Below(images_->train_count());
     const ImageSize& canvas = images_->seen().canvas;

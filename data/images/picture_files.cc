@@ -18,11 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kMostSide = 1 << 16;  // pixels
+constexpr int64_t kMostSide = 1 << 16;  // longest side in pixels
 
 enum class Form { kNone, kNetpbm, kRaster, kIdx, kCifar, kForeign };
 
-// What a picture of a form that isn't read is called.
+// The name of a picture format that is recognised but not supported.
 const char* ForeignForm(std::string_view text) {
   struct Magic {
     std::string_view begin;
@@ -58,7 +58,7 @@ Form FormOf(const MappedFile& file) {
   return cifar ? Form::kCifar : Form::kNone;
 }
 
-// The form of a file that cannot be opened is none that several pictures have.
+// A file that cannot be opened counts as a form with one picture; reading it then fails.
 Form FormOf(const std::string& path) {
   try {
     return FormOf(MappedFile(path));
@@ -67,8 +67,8 @@ Form FormOf(const std::string& path) {
   }
 }
 
-// P5 or P6, width, height and the largest value, parted by white space and comments; one white
-// space; the bytes.
+// Reads Netpbm files: P5 or P6, then width, height and the largest value, separated by white space
+// and comments; one white space; the bytes.
 class NetpbmReader {
  public:
   explicit NetpbmReader(const MappedFile& file) : file_(file), rest_(file.text()) {}
@@ -159,7 +159,7 @@ bool HoldsSeveral(const std::string& path) {
 std::vector<std::string> FindPictures(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   for (const std::string& path : paths) {
-    // A link to nothing fails when it is read, as other files that cannot be opened.
+    // A dangling link is listed; it fails when it is read, like other files that cannot be opened.
     if (std::error_code ignored; !fs::is_directory(path, ignored)) {
       files.push_back(path);
       continue;

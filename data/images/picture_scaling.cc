@@ -10,13 +10,14 @@ namespace {
 
 constexpr int64_t kMostShrink = 8;
 
-// A side of a box, and what is kept of what it becomes.
+// One dimension of a resize: the box's pixels [begin, begin + length) are resized to `to` pixels,
+// of which [first, first + count) are kept.
 struct Side {
   int64_t begin, length, to, first, count;
 };
 
-// The side as a line of a picture at 1 / shrink of its size, and the pixel with which that begins.
-// A box may begin and end within pixels then.
+// A Side in a picture that was first reduced to 1 / shrink of its size. `begin` is the first
+// reduced pixel of `line`. The box may begin and end inside reduced pixels.
 struct SideOfPart {
   SideOfPart(const Side& side, int64_t shrink) : begin(side.begin / shrink) {
     const auto scaled = [&](int64_t pixels) {
@@ -44,7 +45,7 @@ SideOfPart AcrossOf(const PictureResize& resize, int64_t shrink) {
           shrink};
 }
 
-// [rows, row_bytes] one after the other, `stride` bytes apart.
+// Copies `rows` rows of `row_bytes` bytes, which are `stride` bytes apart, into contiguous memory.
 std::vector<uint8_t> Copied(const uint8_t* from, int64_t stride, int64_t rows, int64_t row_bytes) {
   std::vector<uint8_t> result(static_cast<size_t>(rows * row_bytes));
   for (int64_t y = 0; y < rows; ++y) {
@@ -89,7 +90,7 @@ int64_t ShrinkFor(const PictureResize& resize) {
   return shrink;
 }
 
-// Across first, and only the rows that are needed then.
+// Resizes across first, and only the rows that resizing down needs.
 std::vector<uint8_t> Resized(std::span<const uint8_t> pixels, int64_t channels,
                              const ImageBox& part, const PictureResize& resize, int64_t shrink) {
   if (channels != 1 && channels != 3) throw InternalError("pictures of other channels");
@@ -164,7 +165,7 @@ std::vector<uint8_t> WithChannels(std::span<const uint8_t> pixels, const ImageSi
   }
   if (size.channels != 3 || channels != 1) throw InternalError("pictures of other channels");
   for (size_t i = 0; i < pixels.size(); i += 3) {
-    // Pillow's integers: 16 bits after the point, rounded.
+    // Pillow's fixed-point arithmetic: 16 fractional bits, rounded.
     const uint32_t grey = pixels[i] * 19595u + pixels[i + 1] * 38470u + pixels[i + 2] * 7471u;
     *to++ = static_cast<uint8_t>((grey + 0x8000u) >> 16);
   }

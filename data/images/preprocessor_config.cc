@@ -79,10 +79,10 @@ constexpr formats::KeyRule kKeys[] = {
     Harmless("reduce_labels", "is about maps of labels, which classifiers have none of"),
 };
 
-// What a processor does where its file says nothing.
+// The defaults of an image processor, for keys that its file leaves out.
 struct Processor {
-  std::string_view name;  // before "ImageProcessor", "FeatureExtractor"
-  bool squares;           // does a `size` of one number give both sides?
+  std::string_view name;  // the class name without "ImageProcessor" or "FeatureExtractor"
+  bool squares;           // whether a `size` of one number gives both sides
   Resampling filter;
   bool crops;
 };
@@ -93,7 +93,8 @@ constexpr Processor kProcessors[] = {
     {"CLIP", false, Resampling::kBicubic, true},  {"ConvNext", false, Resampling::kBicubic, false},
     {"Siglip", true, Resampling::kBicubic, false}};
 
-// Of ConvNeXT's processor: below this size, a larger picture's middle is cut out.
+// ConvNeXT's processor: for sizes below this one, a picture is resized larger and its middle is cut
+// out.
 constexpr int64_t kLeastUncut = 384;
 constexpr double kUsualCropPart = 224.0 / 256;
 constexpr int64_t kUsualCrop = 224;
@@ -116,7 +117,7 @@ const Processor& ProcessorOf(const JsonObject& config) {
                                Printable(type), fmt::join(known, ", ")));
 }
 
-// {"height": …, "width": …} or one number for both.
+// Reads {"height": …, "width": …}, or one number for both.
 ImageSize SizeIn(const JsonObject& config, const std::string& key, int64_t channels) {
   if (config.json().at(key).is_number()) {
     const int64_t side = config.RequireInt(key, 1);
@@ -130,8 +131,8 @@ ImageSize SizeIn(const JsonObject& config, const std::string& key, int64_t chann
   return {size.RequireInt("height", 1), size.RequireInt("width", 1), channels};
 }
 
-// Of {"shortest_edge": …}, or one number where the processor takes that for it; 0: the size is
-// another.
+// Reads {"shortest_edge": …}, or one number if the processor means the shorter side by it. Returns
+// 0 if `size` has another form.
 int64_t ShorterSideIn(const JsonObject& config, const Processor& processor) {
   const bool squares = config.GetBool("default_to_square", processor.squares);
   if (!config.Has("size")) return 0;
@@ -144,11 +145,11 @@ int64_t ShorterSideIn(const JsonObject& config, const Processor& processor) {
   return size.RequireInt("shortest_edge", 1);
 }
 
-// How pictures get the model's size.
+// How pictures are brought to the model's size.
 struct Geometry {
   std::optional<Resizing>
-      resizing;     // then the middle is cut out; none: they are resized to `image`
-  ImageSize image;  // which lies among zeros where the model's is larger
+      resizing;     // followed by a centre crop; nullopt: pictures are resized to `image`
+  ImageSize image;  // padded with zeros if the model's size is larger
 };
 
 class GeometryReader {
@@ -207,7 +208,7 @@ class GeometryReader {
     return {Resizing{.shorter_side = side}, model_};
   }
 
-  // ConvNeXT's `size` is that of the crop.
+  // ConvNeXT's `size` is the size of the crop.
   Geometry ReadPart(int64_t side) const {
     if (processor_.name != "ConvNext") {
       config_.Fail("crop_pct",
@@ -234,7 +235,7 @@ Resampling FilterIn(const JsonObject& config, const Processor& processor) {
       config.GetInt("resample", static_cast<int64_t>(processor.filter), 0, last));
 }
 
-// A number for each channel, or one for all.
+// Reads one number for each channel, or one number for all channels.
 std::vector<double> NumbersIn(const JsonObject& config, const std::string& key, size_t channels) {
   if (config.Has(key) && config.json().at(key).is_number()) {
     return std::vector<double>(channels, config.RequireFloat(key));
@@ -248,7 +249,7 @@ ByteScale BytesIn(const JsonObject& config, int64_t channels) {
                                     .std = std::vector<double>(count, 1.0)}};
   const double factor = config.GetFloat("rescale_factor", kRescale);
   if (!(factor > 0)) config.Fail("rescale_factor", "is not above 0");
-  constexpr double kRounding = 1e-6;  // of 1 / 255, as files write it
+  constexpr double kRounding = 1e-6;  // relative error of 1 / 255 as files write it
   if (!config.GetBool("do_rescale", true)) {
     bytes.rescale = 1;
   } else if (std::abs(factor / kRescale - 1) > kRounding) {
@@ -288,8 +289,8 @@ ImagePreparation ReadPreparation(const std::string& file, const ImageSize& model
 }
 
 std::string PreparationText(const ImagePreparation& preparation) {
-  // ViTImageProcessor resizes alone; BitImageProcessor's crop takes the middle, and adds zeros to
-  // what is smaller.
+  // ViTImageProcessor only resizes. BitImageProcessor also crops the middle, and pads smaller
+  // pictures with zeros.
   const Resizing& to = preparation.resizing;
   const ImageSize& canvas = preparation.canvas;
   const bool crops = to.shorter_side > 0 || to.height != canvas.height || to.width != canvas.width;

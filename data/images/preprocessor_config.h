@@ -1,5 +1,5 @@
-// preprocessor_config.json, in which transformers' image processors say how pictures are prepared
-// for a model, next to the model's weights.
+// preprocessor_config.json: the file next to a model's weights in which transformers' image
+// processors describe how pictures are prepared.
 #pragma once
 
 #include <span>
@@ -12,19 +12,19 @@ namespace plimsoll::data {
 
 inline constexpr const char* kPreparationFile = "preprocessor_config.json";
 
-// What is known of the file's keys.
+// The rules for the keys of preprocessor_config.json.
 std::span<const formats::KeyRule> PreparationKeys();
 
-// The file's preparation, for a model of such images. Read are the processors of ViT, DeiT, BEiT,
-// BiT, CLIP, ConvNeXT and SigLIP, slow and fast ones; of a file that names none, what it leaves out
-// is as ViT's. UserError, which names the file and the key: a preparation that Plimsoll does not
-// have, or of images of another size.
+// Reads a preprocessor_config.json for a model whose images have the size `model`. Supported are
+// the processors of ViT, DeiT, BEiT, BiT, CLIP, ConvNeXT and SigLIP, slow and fast ones. If the
+// file names no processor, ViT's defaults apply. A UserError names the file and the key: Plimsoll
+// does not support the preparation, or it is for images of another size.
 ImagePreparation ReadPreparation(const std::string& file, const ImageSize& model);
 
-// The file's text.
+// The text of a preprocessor_config.json for this preparation.
 std::string PreparationText(const ImagePreparation& preparation);
 
-// Writes the file into a model's folder; without a text it removes the one that is there.
+// Writes preprocessor_config.json into a model's folder. An empty text removes an existing file.
 void WritePreparation(const std::string& text, const std::string& folder);
 
 }  // namespace plimsoll::data

@@ -11,11 +11,12 @@ namespace {
 
 constexpr int32_t kHalf = 1 << (kWeightBits - 1);
 
-// A weight is upper · 2^kLowBits + lower, both of 16 bits: products of these and bytes are added in
-// pairs by one instruction, and their sums put together are the sum of the products of 32 bits.
+// A weight is split into upper · 2^kLowBits + lower, both of 16 bits. One instruction multiplies
+// pairs of these by bytes and adds the products; the sums of both parts, put together, equal the
+// 32-bit sum.
 constexpr int kLowBits = 12;
 
-// The weights of two pixels, one after the other.
+// The weights of two adjacent pixels.
 struct WeightPair {
   int32_t upper = 0, lower = 0;
 };
@@ -30,7 +31,8 @@ WeightPair PairOf(int32_t first, int32_t second) {
           packed(first & kLowMask, second & kLowMask)};
 }
 
-// [count, pairs]; an odd pixel's partner weighs 0.
+// The weights as pairs [count, pairs]. With an odd number of pixels, the last pixel's partner has
+// weight 0.
 struct PairedWeights {
   explicit PairedWeights(const ResamplingWindows& windows) : pairs((windows.most + 1) / 2) {
     const int32_t* row = windows.weights.data();
@@ -46,7 +48,7 @@ struct PairedWeights {
   std::vector<WeightPair> weights;
 };
 
-// Sums of 8 pairs of 16 bits each, by the upper and lower parts of their weights.
+// Eight sums of products, separate for the upper and lower parts of the weights.
 struct Sums {
   __m256i upper = _mm256_setzero_si256(), lower = _mm256_set1_epi32(kHalf);
 
@@ -61,7 +63,7 @@ struct Sums {
 };
 
 constexpr int64_t kRowsAtOnce = 4;
-constexpr int64_t kLoaded = 8;  // bytes: two pixels and what comes after them
+constexpr int64_t kLoaded = 8;  // bytes in a load: two pixels and the bytes after them
 
 // Loads the next 8 bytes of two rows, one row into each half.
 __m256i LoadTwo(const uint8_t* first, const uint8_t* second) {
@@ -71,11 +73,11 @@ __m256i LoadTwo(const uint8_t* first, const uint8_t* second) {
   return _mm256_set_m128i(load(second), load(first));
 }
 
-// Spreads the bytes of two pixels: of each channel a pair of 16 bits.
+// The shuffle that interleaves the bytes of two pixels: for each channel, a pair of 16-bit numbers.
 template <int64_t kChannels>
 __m256i PairMask() {
   alignas(32) std::array<int8_t, 32> mask;
-  mask.fill(-1);  // gives 0
+  mask.fill(-1);  // -1 selects a zero byte
   for (size_t half = 0; half < 32; half += 16) {
     for (size_t c = 0; c < kChannels; ++c) {
       mask[half + 4 * c] = static_cast<int8_t>(c);
@@ -85,8 +87,8 @@ __m256i PairMask() {
   return _mm256_load_si256(reinterpret_cast<const __m256i*>(mask.data()));
 }
 
-// Four rows at once. The pixels' bytes are followed by kLoaded more. Each row of `to` has room for
-// three bytes after its pixels.
+// Resizes four rows at once. At least kLoaded readable bytes must follow the pixels. Each row of
+// `to` needs room for three bytes after its pixels.
 template <int64_t kChannels>
 void SumFourAcross(const std::array<const uint8_t*, kRowsAtOnce>& rows, int64_t begin,
                    const ResamplingWindows& across, const PairedWeights& weights,
@@ -104,7 +106,7 @@ void SumFourAcross(const std::array<const uint8_t*, kRowsAtOnce>& rows, int64_t 
       first.Add(_mm256_shuffle_epi8(a, mask), upper, lower);
       second.Add(_mm256_shuffle_epi8(b, mask), upper, lower);
     }
-    // Rows 0 and 2 in the lower half, 1 and 3 in the upper one, 4 bytes each.
+    // Rows 0 and 2 are in the lower half, rows 1 and 3 in the upper half, 4 bytes each.
     const __m256i words = _mm256_packs_epi32(first.Rounded(), second.Rounded());
     const __m256i bytes = _mm256_packus_epi16(words, words);
     const __m128i even = _mm256_castsi256_si128(bytes), odd = _mm256_extracti128_si256(bytes, 1);
@@ -124,8 +126,8 @@ ResampledRows SumAcross(const ByteRows& from, int64_t rows, int64_t begin,
   ResampledRows result = {.bytes = {}, .stride = (row_bytes + 3 + kRowUnit - 1) & -kRowUnit};
   result.bytes.resize(static_cast<size_t>(rows * result.stride));
   const PairedWeights weights(across);
-  // What is read after a row's end lies in the next one. The last row, and all of a picture that is
-  // narrower than that, are read out of a copy.
+  // A load may read past a row's end into the next row. The last row is read from a copy, and so
+  // are all rows of a picture narrower than a load.
   const int64_t copied = from.stride >= kLoaded ? 1 : rows;
   const uint8_t* const first_copied = from.first + (rows - copied) * from.stride;
   const int64_t read = (across.ranges.back().end - begin) * kChannels;
@@ -145,7 +147,7 @@ ResampledRows SumAcross(const ByteRows& from, int64_t rows, int64_t begin,
   return result;
 }
 
-// The sums of kRowUnit bytes of two rows at a time, with two weights.
+// Sums of two rows, weighted by two weights, over kRowUnit bytes at a time.
 struct RowSums {
   std::array<Sums, kRowUnit / 8> of_eight;
 
@@ -164,7 +166,7 @@ struct RowSums {
   __m256i Rounded() const {
     const __m256i low = _mm256_packs_epi32(of_eight[0].Rounded(), of_eight[1].Rounded());
     const __m256i high = _mm256_packs_epi32(of_eight[2].Rounded(), of_eight[3].Rounded());
-    // Packing goes by halves: bytes are in fours that are out of order.
+    // Packing works within 128-bit halves, so groups of four bytes must be put in order.
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     return _mm256_permutevar8x32_epi32(_mm256_packus_epi16(low, high), order);
   }

@@ -9,8 +9,8 @@
 namespace plimsoll::data {
 namespace {
 
-// The weight of a pixel by its distance from the centre, in pixels of the smaller picture; 0 beyond
-// `reach`.
+// A filter: the weight of a pixel at a distance from the centre, in pixels of the smaller picture.
+// The weight is 0 beyond `reach`.
 struct Filter {
   double reach;
   double (*weight)(double distance);
@@ -57,7 +57,7 @@ Filter FilterOf(Resampling resampling) {
     case Resampling::kHamming:
       return {1, &Hamming};
     case Resampling::kNearest:
-      break;  // takes one pixel, and weights none
+      break;  // kNearest takes one pixel and has no weights
   }
   throw InternalError("a resampling without a filter");
 }
@@ -65,7 +65,7 @@ Filter FilterOf(Resampling resampling) {
 constexpr std::string_view kResamplings[] = {"nearest", "lanczos", "bilinear",
                                              "bicubic", "box",     "hamming"};
 
-// How the pixels of a line become those of another.
+// The mapping of the pixels of a line to the pixels of the resized line.
 struct Sampling {
   Sampling(const Line& line, const Filter& filter)
       : line(line),
@@ -129,7 +129,7 @@ ResamplingWindows WindowsOf(const Line& line, Resampling resampling) {
   return windows;
 }
 
-// Pillow adds step to step, rounding each.
+// Like Pillow, adds one step after the other and rounds each sum.
 std::vector<int64_t> NearestOf(const Line& line) {
   const double step = line.length / static_cast<double>(line.to);
   std::vector<int64_t> places;

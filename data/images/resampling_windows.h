@@ -1,5 +1,5 @@
-// Filters of resampling (bilinear, bicubic, …) and the weights by which pixels of a line take part
-// in those of another.
+// Filters of resampling (bilinear, bicubic, …): the weight of each source pixel of a line in each
+// pixel of the resized line.
 #pragma once
 
 #include <cstdint>
@@ -9,45 +9,45 @@
 
 namespace plimsoll::data {
 
-// By Pillow's numbers, which transformers' `resample` takes.
+// Filters, numbered as in Pillow, whose numbers transformers' `resample` takes.
 enum class Resampling { kNearest = 0, kLanczos, kBilinear, kBicubic, kBox, kHamming };
 
-// In the order of their numbers: "nearest", "lanczos", …
+// The filters' names in the order of their numbers: "nearest", "lanczos", …
 std::span<const std::string_view> ResamplingNames();
 
-// A line of pixels that is resized, in rows or in columns. Of its `pixels` the part from `begin`
-// on, `length` long, becomes a line of `to`, of which [first, first + count) are asked for.
+// A row or column of pixels that is resized. Its part that begins at `begin` and is `length` long
+// becomes a line of `to` pixels, of which only [first, first + count) are computed.
 struct Line {
   int64_t pixels = 0;
   double begin = 0, length = 0;
   int64_t to = 0, first = 0, count = 0;
 
-  // True if what is asked for are pixels of the line as they are.
+  // True if resizing changes nothing: the computed pixels equal the line's pixels.
   bool stays() const { return begin == 0 && length == static_cast<double>(to); }
 };
 
-// The pixels [begin, end) of a line.
+// A range of pixels [begin, end) in a line.
 struct PixelRange {
   int64_t begin = 0, end = 0;
 };
 
-// Those that take part in what is asked for.
+// The source pixels that the resized pixels depend on.
 PixelRange PixelsOf(const Line& line, Resampling filter);
 
-inline constexpr int kWeightBits = 22;  // of a weight, after the point
+inline constexpr int kWeightBits = 22;  // fractional bits of a weight
 
-// The weights of the pixels that take part in each pixel asked for. Those of one pixel add up to 1,
-// but for what each is rounded by.
+// The source pixels and weights of each computed pixel. The weights of one pixel add up to 1,
+// except for rounding.
 struct ResamplingWindows {
-  std::vector<PixelRange> ranges;  // [count]
-  int64_t most = 0;                // the most pixels of one range
+  std::vector<PixelRange> ranges;  // [count]: the source pixels of each computed pixel
+  int64_t most = 0;                // the number of pixels in the longest range
   std::vector<int32_t> weights;    // [count, most]; 0 after a range's end
 };
 
-// Not of kNearest, which weights nothing.
+// Computes the windows of a line. Not for kNearest, which has no weights.
 ResamplingWindows WindowsOf(const Line& line, Resampling filter);
 
-// [count]: the pixels in which the centres of those asked for lie.
+// [count]: for each computed pixel, the source pixel that contains its centre.
 std::vector<int64_t> NearestOf(const Line& line);
 
 }  // namespace plimsoll::data

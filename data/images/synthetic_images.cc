@@ -1,9 +1,9 @@
-// Made-up images, for plans, benchmarks and studies without files: fills the inputs "images"
-// f32[B,H,W,C] of any size with noise of mean 0 and variance 1, and "labels" or "label_values"
-// (FillLabels). Called "synthetic_images" in run files. Endless, with no held-out samples.
+// The data source "synthetic_images": made-up images for plans, benchmarks and studies without
+// files. It fills the inputs "images" f32[B,H,W,C] of any size with noise of mean 0 and variance 1,
+// and "labels" or "label_values" (FillLabels). It is endless and has no held-out samples.
 //
-// A sample's pixels are a stretch of one long table of noise, since drawing every pixel would take
-// longer than a step that reads them.
+// The pixels of a sample are a slice of one long table of noise, because drawing every pixel would
+// take longer than the step that reads them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,9 +21,10 @@ namespace plimsoll::data {
 namespace {
 
 constexpr uint64_t kNoiseStream = 1, kPixelStream = 2;
-constexpr uint64_t kNoise = (uint64_t{1} << 20) + 7;  // not a multiple of any image's size
+constexpr uint64_t kNoise =
+    (uint64_t{1} << 20) + 7;  // length of the table; no multiple of an image size
 
-// Of 0 to 1, with 53 bits.
+// A uniform number in [0, 1) with 53 random bits.
 double Uniform(uint64_t random) { return static_cast<double>(random >> 11) * 0x1p-53; }
 
 class SyntheticImages final : public Source {

@@ -19,7 +19,8 @@ namespace plimsoll::data {
 namespace {
 
 constexpr size_t kWrittenAtOnce = size_t{256} << 10;
-constexpr int64_t kLong = int64_t{1} << 20;  // a document that is mapped instead of copied
+// Documents of this size or more are mapped instead of copied.
+constexpr int64_t kLong = int64_t{1} << 20;
 
 ScratchFile ScratchFor(const std::vector<MappedFile>& texts, int64_t wanted_bytes) {
   return ScratchFile({texts.front().path() + ": its documents cannot be copied",
@@ -33,8 +34,8 @@ int64_t BytesOf(const std::vector<MappedFile>& texts) {
   return bytes;
 }
 
-// Where the held-out tail of an undelimited text begins: after a newline if one is near, and never
-// within a UTF-8 sequence.
+// The beginning of the held-out tail of a text without delimiters: after a newline if one is near,
+// and never within a UTF-8 sequence.
 size_t TailStart(std::string_view text, double eval_fraction) {
   if (eval_fraction == 0) return text.size();
   const auto wanted = static_cast<size_t>(static_cast<double>(text.size()) * (1 - eval_fraction));
@@ -46,8 +47,8 @@ size_t TailStart(std::string_view text, double eval_fraction) {
   return start;
 }
 
-// The pattern, with the longest path that it begins with and that exists taken as it is written:
-// in a folder called "run[1]", "run[1]/*.txt" are its files.
+// Escapes the pattern's longest prefix that is an existing path, so that the prefix is taken
+// literally: if a folder is called "run[1]", "run[1]/*.txt" are its files.
 std::string WithPathsAsWritten(const std::string& pattern) {
   for (size_t end = pattern.size(); end != pattern.npos && end > 0;
        end = pattern.rfind('/', end - 1)) {
@@ -213,7 +214,7 @@ DocumentSplit SplitByCount(std::shared_ptr<const DocumentIndex> index, double ev
           .bytes = index->bytes()};
 }
 
-std::string DelimiterBehind(std::string_view text, std::string_view delimiter) {
+std::string DelimiterAfter(std::string_view text, std::string_view delimiter) {
   const bool ended = !text.empty() && text.back() == '\n';
   return fmt::format("{}{}\n", ended ? "" : "\n", delimiter);
 }
@@ -278,12 +279,12 @@ bool MatchesAny(const std::string& pattern) {
 
 int64_t BytesOfFiles(const std::vector<std::string>& patterns,
                      const std::vector<std::string>& exclude, const std::string& key) {
-  constexpr int64_t kUnpacked = 5;  // times as many, of text
+  constexpr int64_t kUnpacked = 5;  // estimated ratio of unpacked to compressed size
   int64_t bytes = 0;
   for (const std::string& path : ExpandFiles(patterns, exclude, key)) {
     std::error_code error;
     const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
-    if (error) continue;  // to open it fails, too
+    if (error) continue;  // opening the file will report the error
     const bool packed = formats::CompressionByName(path) != formats::Compression::kNone;
     bytes += packed ? kUnpacked * size : size;
   }

@@ -1,10 +1,10 @@
 // Splits plain text into documents, and the documents into a training and a held-out part.
 //
-// Documents end at lines that hold only the delimiter ("%" in fortune files). They are shuffled by
-// a seed of their own, so that the held-out part is a fair sample and stays the same when the
-// training seed changes. The last `eval_fraction` of them, by count and rounded up, is held out.
-// Text without such lines is split within each file: its tail, from the start of a line if there is
-// one, is held out.
+// A document ends at a line that only holds the delimiter ("%" in fortune files). Documents are
+// shuffled by a seed of their own, so that the held-out part is a fair sample and does not change
+// with the training seed. The last `eval_fraction` of them, by count and rounded up, is held out.
+// In text without such lines, the tail of each file is held out, from the beginning of a line if
+// possible.
 #pragma once
 
 #include <cstddef>
@@ -26,33 +26,34 @@
 
 namespace plimsoll::data {
 
-// Documents to be read in an order of their own, one after the other in a scratch file: any number
-// of any size takes as little memory, and the texts that they come from may go (DocumentIndex).
+// DocumentIndex copies documents into a scratch file, so that they can be read in a shuffled order.
+// Its memory does not depend on their number and size, and the original texts may be unmapped.
 
-// Text that is read in order gives its pages back to the page cache each time so much was read:
-// pages of a mapping count as memory of the process.
+// Sequential readers of mapped text release its pages after this many bytes, since pages of a
+// mapping count as memory of the process.
 inline constexpr size_t kReleaseBytes = size_t{8} << 20;
 
 struct Document {
   std::string_view text;
-  const MappedFile* mapping = nullptr;  // that it is in, for those who read a long one
+  // The mapping that holds a long document, for readers of such documents.
+  const MappedFile* mapping = nullptr;
 };
 
 class DocumentIndex {
  public:
-  // For the documents of `texts`.
+  // Makes an index for the documents of `texts`.
   explicit DocumentIndex(const std::vector<MappedFile>& texts);
 
   void Append(std::string_view document);
   void Finish();
 
   int64_t size() const { return count_; }
-  int64_t bytes() const { return text_.bytes(); }  // of all documents
-  // Once finished. The text of a short document is in `buffer`.
+  int64_t bytes() const { return text_.bytes(); }  // size of all documents
+  // Call this after Finish. The text of a short document is copied into `buffer`.
   Document At(int64_t number, std::string* buffer) const;
 
  private:
-  // A scratch file that is written a large piece at a time.
+  // Writes a scratch file in large pieces.
   class Writer {
    public:
     explicit Writer(ScratchFile file) : file_(std::move(file)) {}
@@ -67,91 +68,95 @@ class DocumentIndex {
   };
 
   Writer text_;
-  Writer ends_;  // of each document in text_, int64
+  Writer ends_;  // the end of each document in text_, int64
   int64_t count_ = 0;
   std::optional<MappedFile> mapping_;
 };
 
 struct SplitOptions {
-  std::string delimiter;     // a line that separates documents; "": none
+  std::string delimiter;     // a line that separates documents; "": no delimiter
   double eval_fraction = 0;  // in [0, 1)
   uint64_t seed = 1;
-  ChatOptions chats = {};  // of examples
+  ChatOptions chats = {};  // how chats among examples are rendered
 };
 
-// Some documents, in an order of their own.
+// A list of documents in a given order.
 class DocumentList {
  public:
   DocumentList() = default;
-  // Numbers first, first + 1, … of the index, or, with an order, what it makes of them.
+  // The documents [first, first + count) of the index; with an order, the documents to which it
+  // maps these numbers.
   DocumentList(std::shared_ptr<const DocumentIndex> index, int64_t first, int64_t count,
                std::optional<Permutation> order = std::nullopt)
       : index_(std::move(index)), order_(order), first_(first), count_(count) {}
 
-  // A part of a text, which must outlive the list.
+  // Appends a part of a text, which must outlive the list.
   void Append(const MappedFile& text, std::string_view part) { parts_.push_back({part, &text}); }
 
   int64_t size() const { return count_ + std::ssize(parts_); }
   bool empty() const { return size() == 0; }
-  // Valid until another one is asked for.
+  // The result is valid until the next call.
   Document operator[](int64_t i) const;
-  // Of all its documents; about so many if they are some of an index.
+  // The size of all documents in the list; an estimate if the list is a part of an index.
   int64_t bytes() const;
 
  private:
   std::shared_ptr<const DocumentIndex> index_;
   std::optional<Permutation> order_;
   int64_t first_ = 0, count_ = 0;
-  std::vector<Document> parts_;  // in place of an index
-  mutable std::string buffer_;   // a document from the index
+  std::vector<Document> parts_;  // used instead of an index
+  mutable std::string buffer_;   // holds a document from the index
 };
 
 struct DocumentSplit {
-  DocumentList train, eval;  // of the texts given; without delimiter lines
+  DocumentList train, eval;  // parts of the given texts, without delimiter lines
   bool delimited = false;    // whether any delimiter line was found
-  int64_t bytes = 0;         // of all documents
-  bool chats = false;        // some are chats
-  bool dated = false;        // some may hold the day on which they were read (ChatRenderer::dated)
+  int64_t bytes = 0;         // size of all documents
+  bool chats = false;        // whether any example is a chat
+  // Whether texts may contain the day on which they were read (ChatRenderer::dated).
+  bool dated = false;
 };
 
-// UserError when eval_fraction is outside [0, 1) or leaves nothing to train on, and for texts of
-// delimiters alone. `texts`, of which one is not empty, must outlive the result.
+// Splits the documents of `texts`, at least one of which must not be empty; they must outlive the
+// result. Throws a UserError when eval_fraction is outside [0, 1) or leaves nothing for training,
+// and for texts that only contain delimiters.
 DocumentSplit SplitDocuments(const std::vector<MappedFile>& texts, const SplitOptions& options);
 
-// Shuffles by the seed and holds out the last fraction by count, rounded up. UserError when that
-// leaves none to train on; it calls them `things`.
+// Shuffles the documents by the seed and holds out the last fraction by count, rounded up. Throws a
+// UserError, which calls the documents `things`, when none is left for training.
 DocumentSplit SplitByCount(std::shared_ptr<const DocumentIndex> index, double eval_fraction,
                            uint64_t seed, std::string_view things);
 
-// Calls visit(document) for the documents of `text` that aren't empty; an empty delimiter makes the
-// text one. Returns whether a delimiter line was found. Gives back what it has read.
+// Calls visit(document) for the nonempty documents of `text`; with an empty delimiter, the text is
+// one document. Returns whether a delimiter line was found. Releases the pages that it has read.
 bool ForEachDocument(const MappedFile& text, std::string_view delimiter,
                      FunctionRef<void(std::string_view document)> visit);
 
-// What follows a document's text for the delimiter to be on a line of its own.
-std::string DelimiterBehind(std::string_view text, std::string_view delimiter);
+// The text to append to a document so that the delimiter is on a line of its own.
+std::string DelimiterAfter(std::string_view text, std::string_view delimiter);
 
-// The files that match the shell patterns, sorted by name; a file with several names (links) is
-// listed once. A path that exists is that path, whatever it holds of a pattern's letters. Leaves
-// out folders and names whose last part matches one of `exclude`. UserError, naming `key`, for a
-// pattern that leaves no file.
+// Lists the files that match the shell patterns, sorted by name; a file with several names (links)
+// is listed once. A pattern that is an existing path only means that path. Leaves out folders, and
+// names whose last component matches one of `exclude`. Throws a UserError, naming `key`, for a
+// pattern without a remaining file.
 std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
                                      const std::vector<std::string>& exclude,
                                      const std::string& key);
 
-// True if a file, whatever `exclude` says, or a folder matches the shell pattern.
+// True if the shell pattern matches a folder or a file; `exclude` does not apply.
 bool MatchesAny(const std::string& pattern);
 
-// The approximate bytes of the files that ExpandFiles finds. Compressed files count as unpacked.
+// The approximate size of the files that ExpandFiles lists. Compressed files count with their
+// unpacked size.
 int64_t BytesOfFiles(const std::vector<std::string>& patterns,
                      const std::vector<std::string>& exclude, const std::string& key);
 
-// UserError, naming `key` and the way out, for a file that is neither text nor examples nor tokens
-// by the end of its name, also compressed: *.csv, *.parquet and the like.
+// Throws a UserError, naming `key` and what to do, for a file whose extension, even if compressed,
+// is neither that of text nor of examples nor of tokens: *.csv, *.parquet and the like.
 void RequireReadableKind(const std::string& path, const std::string& key);
 
-// The texts of the files (text_file.h); UserError if all are empty, or one is of another kind
-// (RequireReadableKind).
+// Maps the texts of the files (text_file.h). Throws a UserError if all are empty, or one is of
+// another kind (RequireReadableKind).
 std::vector<MappedFile> MapTexts(const std::vector<std::string>& paths, const std::string& key,
                                  const Say& say = {});
 

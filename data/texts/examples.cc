@@ -26,14 +26,14 @@ std::string LowerName(std::string_view path) {
   return name;
 }
 
-// An example as files have it.
+// An example as it is written in a file.
 struct Example {
   std::optional<Chat> chat;
-  std::string prompt;      // without loss; empty: there is none
-  std::string completion;  // with loss
+  std::string prompt;      // carries no loss; empty: the example has no prompt
+  std::string completion;  // carries loss
 };
 
-// Members that say what an example is; it has one of them.
+// The members that determine the kind of an example; it must have one of them.
 constexpr const char* kForms[] = {"messages",   "conversations", "instruction", "text",
                                   "completion", "answer",        "response"};
 
@@ -95,8 +95,8 @@ Example ParseExample(std::string_view line, const std::string& where) {
   return example;
 }
 
-// What ExampleReader makes: a JSON array of the place, whether it is a chat, and for each piece its
-// text and whether it carries loss.
+// Writes the result of ExampleReader: a JSON array of the example's place, whether it is a chat,
+// and for each piece its text and whether it carries loss.
 std::string Write(const std::string& where, bool chat, std::span<const TextPiece> pieces) {
   nlohmann::json record = {where, chat};
   for (const TextPiece& piece : pieces) {
@@ -142,7 +142,7 @@ void EncodeChat(const ReadExample& example, int64_t text_bytes, const Tokenizer&
   }
 }
 
-// The ids of a text and of what ends it.
+// Appends the ids of a text and of what ends it.
 void EncodeWithEnd(const std::string& text, const Tokenizer& tokenizer,
                    const std::string& delimiter, Tokenizer::Place place,
                    std::vector<int32_t>* ids) {
@@ -151,7 +151,7 @@ void EncodeWithEnd(const std::string& text, const Tokenizer& tokenizer,
     tokenizer.Encode(text, ids, place);
     ids->push_back(*end);
   } else {
-    tokenizer.Encode(text + (delimiter.empty() ? "\n" : DelimiterBehind(text, delimiter)), ids,
+    tokenizer.Encode(text + (delimiter.empty() ? "\n" : DelimiterAfter(text, delimiter)), ids,
                      place);
   }
 }
@@ -160,8 +160,9 @@ size_t CommonBeginning(std::span<const int32_t> a, std::span<const int32_t> b) {
   return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
 
-// Of a chat the answer begins where the ids of the prompt, with the beginning of the assistant's
-// turn, and those of the complete chat differ, as TRL has it: the same place in both chats.
+// Encodes a preference pair. In a chat, the answer begins where the ids of the prompt (with the
+// beginning of the assistant's turn) and the ids of the complete chat first differ, as in TRL; this
+// place is the same in both chats.
 void EncodePair(const PairTexts& pair, int64_t text_bytes, const Tokenizer& tokenizer,
                 const std::string& delimiter, ExampleSink sink) {
   const std::vector<int32_t> prompt = tokenizer.Encode(pair.prompt);
@@ -195,7 +196,7 @@ void EncodeCompletion(const ReadExample& example, int64_t text_bytes, const Toke
   for (size_t i = 0; i < example.pieces.size(); ++i) {
     const bool last = i + 1 == example.pieces.size();
     std::string text = example.pieces[i].text;
-    if (last && !end) text += delimiter.empty() ? "\n" : DelimiterBehind(text, delimiter);
+    if (last && !end) text += delimiter.empty() ? "\n" : DelimiterAfter(text, delimiter);
     ids.clear();
     tokenizer.Encode(text, &ids, place);
     if (last && end) ids.push_back(*end);
@@ -245,7 +246,8 @@ void ForEachExample(const MappedFile& file,
 void ExampleReader::StartRenderer(const std::string& where) {
   try {
     ChatOptions options = chats_;
-    if (options.pairs) options.loss_on = LossOn::kAll;  // their texts are wanted, not their turns
+    // A pair needs its texts, not the spans of turns.
+    if (options.pairs) options.loss_on = LossOn::kAll;
     renderer_.emplace(options, tokenizer_);
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}: {}", where, error.what()));

@@ -24,7 +24,7 @@ void JsonElements::SkipBlanks() {
   }
 }
 
-// Up to the comma or the bracket after it; false: the text ends before.
+// Skips to the comma or bracket after the element. Returns false if the text ends before it.
 bool JsonElements::SkipElement() {
   int64_t depth = 0;
   bool in_string = false;
@@ -47,7 +47,7 @@ bool JsonElements::SkipElement() {
   return false;
 }
 
-// Nothing follows. An error unless more of the file does.
+// Ends the iteration. Throws an error unless the text is only the beginning of the file.
 bool JsonElements::End(const char* reason) {
   ended_ = true;
   if (partial_ && at_ >= text_.size()) return false;

@@ -1,4 +1,4 @@
-// The elements of a JSON array, one after the other: the file is not parsed as a whole.
+// Iterates over the elements of a JSON array without parsing the complete file.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,15 @@ namespace plimsoll::data {
 
 class JsonElements {
  public:
-  // `path` is for messages. `partial`: the text is the beginning of a longer one.
+  // `path` is for messages. `partial`: the text is only the beginning of the file.
   JsonElements(std::string_view text, std::string path, bool partial = false);
 
-  // Goes to the next element; false after the last one, or the last one that is there as a whole.
-  // UserErrors name file and line: the text is no array, or does not end as one.
+  // Goes to the next element; returns false after the last one, or after the last complete one.
+  // UserErrors name file and line: the text is not an array, or does not end as one.
   bool Next();
 
-  std::string_view text() const { return element_; }  // its JSON, which may be wrong
-  std::string where() const;                          // "FILE:LINE", of its first line
+  std::string_view text() const { return element_; }  // the element's JSON, which may be invalid
+  std::string where() const;                          // "FILE:LINE" of the element's first line
   size_t bytes_read() const { return at_; }
 
  private:

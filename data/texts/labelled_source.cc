@@ -1,12 +1,11 @@
-// Texts with labels as a source of data, for models that classify texts or pairs of texts, such as
-// BERT: fills the inputs "tokens" and "token_types", i32[B,T], "lengths", i32[B], and "labels",
-// i32[B], or "label_values", f32[B,classes] or f32[B] (LabelKind). Called "labelled_text" in run
-// files.
+// The data source "labelled_text": texts with labels, for models such as BERT that classify texts
+// or pairs of texts. It fills the inputs "tokens" and "token_types", i32[B,T], "lengths", i32[B],
+// and "labels", i32[B], or "label_values", f32[B,classes] or f32[B] (LabelKind).
 //
 //     [CLS] text [SEP]            [CLS] text [SEP] text_pair [SEP]
 //
-// cut to T tokens (encoded_texts.h). An epoch is a permutation of the N texts, drawn
-// anew for each: sample n is text n mod N of epoch n / N.
+// Sequences are truncated to T tokens (encoded_texts.h). Each epoch is a new random permutation of
+// the N texts: sample n is number n mod N in the permutation of epoch n / N.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -40,13 +39,13 @@
 namespace plimsoll::data {
 namespace {
 
-// Texts with labels, for models that classify them: from files with one JSON object per line
+// A text with its label. It comes from a file with one JSON object per line:
 //
 //   {"text": "Well said.", "label": "praise"}
 //   {"text": "It rains.", "text_pair": "The sun shines.", "label": 2}
 //
-// (labels.h has the forms of labels), or from plain text, each document with the name of its file.
-// Further members are ignored.
+// (labels.h has the forms of labels), or from plain text, where each document has the name of its
+// file as label. Further members are ignored.
 
 struct LabelledText {
   std::string text;
@@ -69,7 +68,8 @@ LabelledText ParseLine(std::string_view line, const std::string& where, LabelKin
 
 bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n\f") == text.npos; }
 
-// In the order of the lines. UserErrors name the file and line, also of labels of another kind.
+// Reads the texts in the order of the lines. UserErrors name the file and line, also for labels of
+// another kind.
 std::vector<LabelledText> ReadLabelledLines(const std::vector<MappedFile>& files, LabelKind kind) {
   std::vector<LabelledText> texts;
   for (const MappedFile& file : files) {
@@ -81,8 +81,8 @@ std::vector<LabelledText> ReadLabelledLines(const std::vector<MappedFile>& files
   return texts;
 }
 
-// The documents of each file that aren't blank, with the file's name, without folders and endings,
-// as their label. UserError for a file without any.
+// Reads the nonblank documents of each file. Their label is the file's name without folders and
+// extensions. Throws a UserError for a file without documents.
 std::vector<LabelledText> LabelByFile(const std::vector<MappedFile>& files,
                                       const std::string& delimiter) {
   std::vector<LabelledText> texts;
@@ -101,9 +101,9 @@ std::vector<LabelledText> LabelByFile(const std::vector<MappedFile>& files,
   return texts;
 }
 
-// Holds out that fraction of each class (of all texts, if `kind` is another than kClass), rounded,
-// but leaves one text of each to train on; which ones and their order is drawn by the seed.
-// UserError when that is none at all.
+// Holds out a fraction of each class (of all texts, if `kind` is not kClass), rounded, but leaves
+// at least one text of each for training. The seed determines which texts are held out, and their
+// order. Throws a UserError when no text would be held out.
 LabelledSplit SplitByClass(std::vector<LabelledText> texts, LabelKind kind, double fraction,
                            uint64_t seed) {
   const bool one_class = kind == LabelKind::kClass;
@@ -129,7 +129,7 @@ LabelledSplit SplitByClass(std::vector<LabelledText> texts, LabelKind kind, doub
         "larger fraction",
         fraction, texts.size(), one_class ? fmt::format(" in {} classes", by_class.size()) : ""));
   }
-  // Evaluations may read only the first ones: they are shuffled.
+  // Texts are shuffled, since an evaluation may read only the first ones.
   LabelledSplit split;
   const Permutation order(texts.size(), seed);
   for (size_t i = 0; i < texts.size(); ++i) {
@@ -139,7 +139,7 @@ LabelledSplit SplitByClass(std::vector<LabelledText> texts, LabelKind kind, doub
   return split;
 }
 
-constexpr uint64_t kOrderStream = 1;  // of random numbers drawn from the seed
+constexpr uint64_t kOrderStream = 1;  // stream of random numbers for the order
 
 TextSlots SlotsOf(std::span<const graph::Slot> slots, int64_t sequence) {
   const TextSlots found =
@@ -151,7 +151,7 @@ TextSlots SlotsOf(std::span<const graph::Slot> slots, int64_t sequence) {
 
 class HeldOutTexts final : public Source {
  public:
-  // The first `count` of the texts.
+  // Uses the first `count` texts.
   HeldOutTexts(std::shared_ptr<const EncodedTexts> texts, int64_t count)
       : texts_(std::move(texts)), count_(count) {}
 
@@ -251,7 +251,7 @@ std::vector<LabelledText> Open(const std::vector<std::string>& patterns, const D
   return by_file ? LabelByFile(files, options.split.delimiter) : ReadLabelledLines(files, kind);
 }
 
-// Numbers are no classes, which files or names could be of.
+// Throws a SettingError if settings give classes although the labels are numbers.
 void CheckNumbers(const Settings& settings) {
   if (settings.Text("label_from") == "file") {
     throw SettingError("label_from",
@@ -284,7 +284,7 @@ LabelClasses ClassesIn(const std::vector<LabelledText>& train, const Settings& s
   return ClassesOf(labels, settings.List("label_names"));
 }
 
-// Texts with their labels, and what turns them into samples.
+// The opened texts with their labels, and what is needed to turn them into samples.
 struct Opened {
   std::unique_ptr<Tokenizer> tokenizer;
   MarkerTokens markers;

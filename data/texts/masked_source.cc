@@ -1,9 +1,9 @@
-// Texts with masks as a source of data, for models that learn to fill them in, such as BERT: fills
-// the inputs "tokens", "targets" and "token_types", i32[B,T], "lengths" i32[B] and, in pairs,
-// "next_sentence" i32[B]. Called "masked_text" in run files.
+// The data source "masked_text": texts with masked tokens, for models such as BERT that learn to
+// predict these. It fills the inputs "tokens", "targets" and "token_types", i32[B,T], "lengths"
+// i32[B] and, for pairs, "next_sentence" i32[B].
 //
-// An epoch is a permutation of the N pieces of the text (masked_text.h), drawn anew for each:
-// sample n is piece n mod N of epoch n / N. Masks are drawn for each sample.
+// Each epoch is a new random permutation of the N pieces of the text (masked_text.h): sample n is
+// number n mod N in the permutation of epoch n / N. Masks are drawn for each sample.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ constexpr uint64_t kOrderStream = 1, kMaskStream = 2;
 // Held-out samples are the same for runs with different seeds.
 constexpr uint64_t kHeldOutSeed = 1;
 
-// The part of a vocabulary without tokenizer, of random tokens.
+// The number of special tokens in a made-up vocabulary, which has no tokenizer.
 constexpr int32_t kSyntheticSpecial = 5;
 
 MaskedRow MaskedRowOf(const TextSlots& slots, int64_t row, int64_t sequence) {
@@ -59,13 +59,13 @@ TextSlots SlotsOf(std::span<const graph::Slot> slots, int64_t sequence, bool pai
                      {"tokens", "targets", "token_types", "lengths"});
 }
 
-// Which piece a sample is, and the key of its masks.
+// The piece of a sample, and the key from which its masks are drawn.
 struct Sample {
   int64_t piece = 0;
   uint64_t key = 0;
 };
 
-// The targets of samples, of which sample_of(number) says what they are.
+// Counts the targets of samples; sample_of(number) returns a sample's piece and key.
 template <typename SampleOf>
 int64_t CountMasks(const MaskedText& text, int64_t first, int64_t count, SampleOf sample_of) {
   std::vector<int32_t> tokens(static_cast<size_t>(text.sequence()));
@@ -79,7 +79,8 @@ int64_t CountMasks(const MaskedText& text, int64_t first, int64_t count, SampleO
   return total;
 }
 
-// The objective of a model that learns next_sentence apart from the masks; all its samples count.
+// Whether this is the objective "next_sentence", which is separate from the masks; all samples
+// count for it.
 bool IsOfPairs(std::string_view objective) { return objective == "next_sentence"; }
 
 class HeldOutMaskedText final : public Source {
@@ -206,7 +207,8 @@ MaskingOptions MaskingFrom(const Settings& settings) {
   return options;
 }
 
-// Ids that go on words, by id. SettingError when the tokenizer doesn't tell.
+// Whether each id continues a word, by id. Throws a SettingError when that is needed and the
+// tokenizer does not say.
 std::vector<bool> ContinuationsOf(const Tokenizer* tokenizer, bool needed) {
   std::vector<bool> continues;
   const bool tells = tokenizer != nullptr && tokenizer->ContinuesWord(0).has_value();
@@ -230,7 +232,7 @@ std::vector<int32_t> SentenceEndsOf(const Tokenizer& tokenizer) {
   return ends;
 }
 
-// Special tokens at the beginning of the vocabulary, as `plimsoll data wordpiece` puts them.
+// The special tokens at the beginning of the vocabulary, in the order of `plimsoll data wordpiece`.
 MarkerTokens SyntheticMarkers() {
   return {.pad = 0, .start = 2, .separator = 3, .mask = 4, .special = {0, 1, 2, 3, 4}};
 }
@@ -263,7 +265,7 @@ MaskedTextForm FormFrom(const Settings& settings, const DataOptions& options,
       .of_documents = !settings.Bool("synthetic")};
 }
 
-// The files, token files without the tokenizer.
+// Opens the files; token files are opened without the tokenizer.
 DataOptions FilesFrom(const Settings& settings, DataOptions options) {
   const bool of_tokens = std::ranges::any_of(
       settings.List("train"), [](const std::string& file) { return file.ends_with(".bin"); });

@@ -22,7 +22,7 @@ double Uniform(uint64_t random) { return static_cast<double>(random >> 11) * 0x1
 // Streams of random numbers drawn from a sample's key.
 constexpr uint64_t kMaskStream = 1, kFollowsStream = 2, kCutStream = 3, kOtherStream = 4;
 
-// Draws of another text before the longest so far is taken.
+// The number of times another text is drawn before the longest one so far is taken.
 constexpr uint64_t kTries = 8;
 
 }  // namespace
@@ -48,7 +48,7 @@ int32_t TokenMasking::Replaced(uint64_t key, int32_t token) const {
   const double kind = Uniform(Hash(key, kKindStream));
   if (kind < options_.mask_share) return mask_;
   if (kind >= options_.mask_share + options_.random_share) return token;
-  // The n-th token that isn't special.
+  // Draws the n-th token that is not special.
   const auto plain = static_cast<uint64_t>(vocab_ - std::ssize(special_));
   auto drawn = static_cast<int32_t>(Below(Hash(key, kTokenStream), plain));
   for (const int32_t special : special_) drawn += drawn >= special ? 1 : 0;
@@ -58,9 +58,9 @@ int32_t TokenMasking::Replaced(uint64_t key, int32_t token) const {
 int64_t TokenMasking::Apply(uint64_t key, std::span<int32_t> tokens,
                             std::span<int32_t> targets) const {
   std::ranges::fill(targets, kIgnoredTarget);
-  // A unit is a token, or a word with all its pieces. Pieces whose word's beginning was cut off are
-  // a unit, too.
-  int64_t left = 0;  // units that haven't been looked at
+  // A unit is a token, or all pieces of a word. Pieces of a word whose beginning was cut off are a
+  // unit, too.
+  int64_t left = 0;  // the number of units not yet visited
   bool within = false;
   for (const int32_t token : tokens) {
     const bool special = IsSpecial(token);
@@ -68,8 +68,8 @@ int64_t TokenMasking::Apply(uint64_t key, std::span<int32_t> tokens,
     within = !special;
   }
   if (left == 0) return 0;
-  // Selection sampling (Knuth, volume 2, algorithm 3.4.2 S): each choice of `wanted` units is
-  // equally likely.
+  // Selection sampling (Knuth, volume 2, algorithm 3.4.2 S): every choice of `wanted` units has the
+  // same probability.
   int64_t wanted =
       std::clamp<int64_t>(std::llround(options_.fraction * static_cast<double>(left)), 1, left);
   int64_t count = 0;
@@ -106,7 +106,7 @@ MaskedText::MaskedText(SourceList sources, MaskedTextForm form, const std::strin
   if (size_ > 0 && form_.of_documents) {
     int32_t last = 0;
     stream_.Read(size_ - 1, 1, &last);
-    if (last == form_.document_end) --size_;  // each sample has its own
+    if (last == form_.document_end) --size_;  // each sample adds its own document end
   }
   if (size_ == 0) throw UserError(key + ": holds no tokens; name files with text");
   pieces_ = (size_ + room_ - 1) / room_;
@@ -141,7 +141,7 @@ void MaskedText::FindDocuments(const std::string& key) {
 }
 
 double MaskedText::padding() const {
-  // Tokens of text, and the special ones of each sample.
+  // Counts tokens of text, and the special tokens of each sample.
   int64_t text = size_;
   if (!documents_.empty()) {
     text = 0;
@@ -181,8 +181,8 @@ bool MaskedText::EndsSentence(int32_t token) const {
   return std::ranges::binary_search(form_.sentence_ends, token);
 }
 
-// Where the text is cut in two, at least one token before it and behind it: one of the places
-// behind a sentence's end, or else one of those between words, or else the middle.
+// Chooses where the text is cut in two, with at least one token on either side: after a random
+// sentence end, or else between two random words, or else in the middle.
 int64_t MaskedText::Cut(std::span<const int32_t> tokens, uint64_t random) const {
   const auto is_place = [&](size_t i, bool sentence) {
     return BeginsWord(tokens[i]) && !EndsSentence(tokens[i]) &&
@@ -200,8 +200,8 @@ int64_t MaskedText::Cut(std::span<const int32_t> tokens, uint64_t random) const 
   return std::ssize(tokens) / 2;
 }
 
-// A text of another document, of `size` tokens or as many as there are behind a place where its
-// piece could be cut. `scratch` has room for a piece.
+// Draws a text from another document. It begins where a random piece of that document could be cut,
+// and has `size` tokens or as many as follow that place. `scratch` must have room for a piece.
 MaskedText::Piece MaskedText::OtherText(const Piece& piece, int64_t size, uint64_t key,
                                         std::span<int32_t> scratch) const {
   Piece best;
@@ -216,7 +216,7 @@ MaskedText::Piece MaskedText::OtherText(const Piece& piece, int64_t size, uint64
     if (other.size > best.size) best = other;
   }
   if (best.size > 0) return best;
-  // All draws met the piece's own document, which is nearly all of the text.
+  // All draws hit the piece's own document, which is nearly the complete text.
   const int64_t count = std::max<int64_t>(documents(), 1);
   best = documents_.empty()
              ? piece
@@ -225,7 +225,7 @@ MaskedText::Piece MaskedText::OtherText(const Piece& piece, int64_t size, uint64
   return best;
 }
 
-// Returns the number of tokens.
+// Fills a row without pairs, and returns the number of tokens.
 int64_t MaskedText::PlainRow(int64_t number, std::span<int32_t> tokens) const {
   const Piece piece = PieceAt(number);
   stream_.Read(piece.start, piece.size, tokens.data() + 1);
@@ -240,7 +240,7 @@ MaskedText::PairLengths MaskedText::PairRow(int64_t number, uint64_t key,
   PairLengths lengths = {.first = piece.size, .second = 1};
   int32_t* const text = tokens.data() + 1;
   stream_.Read(piece.start, piece.size, text);
-  // A single token has nothing that follows it.
+  // A piece of a single token cannot be cut, so it has no following part.
   lengths.follows = piece.size > 1 && (Hash(key, kFollowsStream) & 1) == 0;
   if (piece.size > 1) {
     lengths.first = Cut({text, static_cast<size_t>(piece.size)}, Hash(key, kCutStream));
@@ -250,7 +250,8 @@ MaskedText::PairLengths MaskedText::PairRow(int64_t number, uint64_t key,
   if (!lengths.follows) {
     second = OtherText(piece, lengths.second, Hash(key, kOtherStream), tokens);
     lengths.second = second.size;
-    stream_.Read(piece.start, lengths.first, text);  // OtherText has overwritten it
+    // Read again, because OtherText has overwritten it.
+    stream_.Read(piece.start, lengths.first, text);
   }
   int32_t* const second_text = text + lengths.first + 1;
   stream_.Read(second.start, second.size, second_text);
@@ -260,7 +261,7 @@ MaskedText::PairLengths MaskedText::PairRow(int64_t number, uint64_t key,
 }
 
 int64_t MaskedText::FillRow(int64_t piece, uint64_t key, const MaskedRow& row) const {
-  int64_t length = 0, first = 0;  // `first`: positions of the first type
+  int64_t length = 0, first = 0;  // `first`: number of positions with token type 0
   if (form_.pairs) {
     const PairLengths pair = PairRow(piece, key, row.tokens);
     first = pair.first + 2;

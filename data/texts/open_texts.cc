@@ -11,26 +11,25 @@
 namespace plimsoll::data {
 namespace {
 
-// What follows each document: a token, or the line that parted documents in their text.
+// What is appended to each document: a token, or the line that separated documents in their text.
 struct DocumentEnd {
   std::optional<int32_t> token;
-  std::string delimiter;  // empty: no line
+  std::string delimiter;  // empty: no line is appended
 };
 
 // Receives ids, and the number of bytes of text that they encode.
 using IdSink = FunctionRef<void(std::span<const int32_t> ids, int64_t text_bytes)>;
 
-constexpr size_t kPiece = size_t{1} << 20;  // bytes of text; longer documents are mapped
-constexpr int64_t kReleaseEvery = 8;        // pieces
+constexpr size_t kPiece = size_t{1} << 20;  // bytes of text in a piece; longer documents are mapped
+constexpr int64_t kReleaseEvery = 8;        // releases pages after this many pieces
 
-// The token or, without one, the line if documents were parted by it.
+// Uses the token or, without one, the delimiter line, if documents were separated by it.
 DocumentEnd DocumentEndOf(std::optional<int32_t> token, const DocumentSplit& split,
                           const std::string& delimiter) {
   return {.token = token, .delimiter = !token && split.delimited ? delimiter : ""};
 }
 
-// The ids of the documents, one after the other: those that the tokenizer gives for each document
-// as a whole.
+// Encodes the documents in order. The ids are those of encoding each document in one piece.
 void EncodeDocuments(const DocumentList& documents, const Tokenizer& tokenizer,
                      const DocumentEnd& end, IdSink sink) {
   std::vector<int32_t> ids;
@@ -38,9 +37,9 @@ void EncodeDocuments(const DocumentList& documents, const Tokenizer& tokenizer,
   for (int64_t i = 0; i < documents.size(); ++i) {
     const Document document = documents[i];
     std::string_view rest = document.text;
-    const std::string behind = end.delimiter.empty() ? "" : DelimiterBehind(rest, end.delimiter);
+    const std::string behind = end.delimiter.empty() ? "" : DelimiterAfter(rest, end.delimiter);
     Tokenizer::Place place = Tokenizer::Place::kStart;
-    // The piece grows where the tokenizer finds no place to end it.
+    // The piece grows while the tokenizer finds no place to end it.
     size_t piece = kPiece;
     int64_t pieces = 0;
     while (rest.size() > piece) {

@@ -41,7 +41,7 @@ void RequireAnswers(const JsonObject& object) {
               "prompt and chosen are of different kinds; give texts, or lists of messages");
 }
 
-// Answers that begin with their prompt would have it twice.
+// Throws the error for answers that repeat their prompt.
 [[noreturn]] void FailAsRepeated(const JsonObject& object) {
   object.Fail("prompt", "chosen and rejected begin with it, too; leave it out");
 }
@@ -62,7 +62,7 @@ void SplitTexts(const JsonObject& object, PreferencePair& pair) {
   const std::string &chosen = pair.chosen, &rejected = pair.rejected;
   if (chosen == rejected) FailAsEqual(object);
   auto common = static_cast<size_t>(std::ranges::mismatch(chosen, rejected).in1 - chosen.begin());
-  // Not within a character of UTF-8.
+  // Moves the place to the beginning of a UTF-8 character.
   const auto within = [&](const std::string& text) {
     return common < text.size() && (static_cast<uint8_t>(text[common]) & 0xc0) == 0x80;
   };
@@ -151,7 +151,7 @@ std::string WritePair(const PairTexts& pair) {
       .dump();
 }
 
-// Other examples are arrays.
+// A pair is an object; other examples are arrays.
 std::optional<PairTexts> ParsePair(std::string_view text) {
   if (!text.starts_with('{')) return std::nullopt;
   const nlohmann::json record = nlohmann::json::parse(text);

@@ -1,7 +1,7 @@
-// Made-up texts with labels, for plans, benchmarks and studies without files: fills the inputs
-// "tokens" i32[B,T] with any of the model's tokens, "token_types" i32[B,T] with 0, "lengths" i32[B]
-// with T, and "labels" or "label_values" (FillLabels). Called "synthetic_texts" in run files.
-// Endless, with no held-out samples.
+// The data source "synthetic_texts": made-up texts with labels, for plans, benchmarks and studies
+// without files. It fills the inputs "tokens" i32[B,T] with any of the model's tokens,
+// "token_types" i32[B,T] with 0, "lengths" i32[B] with T, and "labels" or "label_values"
+// (FillLabels). It is endless and has no held-out samples.
 #include <fmt/format.h>
 
 #include <algorithm>

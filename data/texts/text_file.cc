@@ -14,7 +14,7 @@
 namespace plimsoll::data {
 namespace {
 
-// The first bytes of files that are not text, a name for their kind, and a way out.
+// A kind of file that is not text: its first bytes, its name, and what to do.
 struct Kind {
   std::string_view magic;
   size_t offset;
@@ -73,11 +73,12 @@ const Kind* FindKind(std::string_view bytes) {
   return found == kKinds.end() ? nullptr : &*found;
 }
 
-// Counts over the sampled parts of a file.
+// Counts of bytes in the sampled parts of a file.
 struct Sample {
   int64_t bytes = 0;
-  int64_t controls = 0;  // never in text: below a space but blanks, \a, \b and ESC; DEL
-  int64_t foreign = 0;   // not part of well-formed UTF-8
+  // Bytes that text never has: control characters except white space, \a, \b and ESC; DEL.
+  int64_t controls = 0;
+  int64_t foreign = 0;  // bytes that are not well-formed UTF-8
 
   void Add(std::string_view part) {
     bytes += static_cast<int64_t>(part.size());
@@ -102,7 +103,7 @@ Sample Look(std::string_view bytes) {
   }
   for (size_t i = 0; i < kParts; ++i) {
     size_t begin = i * ((bytes.size() - kPart) / (kParts - 1));
-    // The part may begin in the middle of a sequence.
+    // A sampled part may begin in the middle of a UTF-8 sequence.
     const size_t end = begin + kPart;
     while (begin < end && (static_cast<uint8_t>(bytes[begin]) & 0xc0) == 0x80) ++begin;
     sample.Add(bytes.substr(begin, end - begin));
@@ -113,9 +114,9 @@ Sample Look(std::string_view bytes) {
 }  // namespace
 
 void RequireText(std::string_view bytes, const std::string& name) {
-  // In compressed data one byte in nine is a control character. In Western 8-bit text a few bytes
-  // in a hundred are not UTF-8, and it is left to the tokenizer; in text of other alphabets most
-  // are not.
+  // Compressed data has one control character in nine bytes. Western 8-bit text has a few percent
+  // of bytes that are not UTF-8, which are left to the tokenizer; in 8-bit text of other alphabets
+  // most bytes are not UTF-8.
   constexpr double kMaxControls = 0.01, kMaxForeign = 0.3;
   if (bytes.empty()) return;
   const Sample sample = Look(bytes);
@@ -167,7 +168,7 @@ MappedFile OpenText(const std::string& path, const Say& say) {
     say(fmt::format("unpacking {} ({})\n", path,
                     FormatBytes(static_cast<int64_t>(file.bytes().size()))));
   }
-  // Text is often a third to a quarter as long when it is compressed.
+  // Compression often reduces text to a third or a quarter of its size.
   constexpr int64_t kUnpacked = 5, kReleaseEvery = int64_t{16} << 20;
   ScratchFile scratch({path + ": cannot be unpacked", "unpack it yourself"},
                       kUnpacked * std::ssize(file.bytes()));

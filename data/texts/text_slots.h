@@ -1,4 +1,4 @@
-// The inputs of models that read whole texts at a time, as BERT does.   B samples, T sequence.
+// The inputs of models that read complete texts, such as BERT. B samples, T sequence.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +10,27 @@
 
 namespace plimsoll::data {
 
-// Inputs that a model may do without are empty, except `tokens`.
+// The source's inputs; all but `tokens` are empty if the model does not have them.
 struct TextSlots {
   std::span<int32_t> tokens;         // [B,T]
-  std::span<int32_t> targets;        // [B,T] negative where a position carries no loss
-  std::span<int32_t> token_types;    // [B,T] 1 for a second text and the separator behind it
-  std::span<int32_t> lengths;        // [B] positions before the padding, at least 1
-  std::span<int32_t> next_sentence;  // [B] 0: the second text follows the first; 1: it does not
+  std::span<int32_t> targets;        // [B,T]; negative where a position carries no loss
+  std::span<int32_t> token_types;    // [B,T]; 1 for a second text and the separator after it
+  std::span<int32_t> lengths;        // [B]; positions before the padding, at least 1
+  std::span<int32_t> next_sentence;  // [B]; 0: the second text follows the first, 1: it does not
   std::span<int32_t> labels;         // [B]
-  std::span<float> label_values;     // [B], or [B,classes]; NaN: no label
+  std::span<float> label_values;     // [B] or [B,classes]; NaN: no label
   int64_t rows = 0;
 };
 
-// Those among `slots` that `source` fills. UserError for an input of another name or shape.
+// Finds the inputs that `source` fills among `slots`. Throws a UserError for an input of another
+// name or shape.
 TextSlots TextSlotsOf(std::span<const graph::Slot> slots, int64_t sequence, std::string_view source,
                       std::initializer_list<std::string_view> fills);
 
-// UserError when the model does not read the lengths of a source's texts, which are padded.
+// Throws a UserError when the model does not read the lengths of padded texts.
 void RequireLengths(const TextSlots& slots, std::string_view source);
 
-// A sample's part of an input with `per_row` values a sample; empty if the input is.
+// A sample's part of an input with `per_row` values for each sample; empty if the input is empty.
 template <typename T>
 std::span<T> RowOf(std::span<T> values, int64_t row, int64_t per_row) {
   if (values.empty()) return {};

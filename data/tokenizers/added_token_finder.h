@@ -1,4 +1,4 @@
-// Finds the tokens that a text spells out, such as "<s>" or "[MASK]".
+// Finds tokens such as "<s>" or "[MASK]" that are spelled out in a text.
 #pragma once
 
 #include <algorithm>
@@ -13,23 +13,23 @@
 
 namespace plimsoll::data {
 
-// A token that is found in a text before the text is cut into words, as Hugging Face's tokenizers
-// know it.
+// A token that is searched for in a text before the text is split into words, as in Hugging Face's
+// tokenizers.
 struct AddedToken {
   std::string content;
   int32_t id = 0;
-  bool normalized = false;   // looked for in normalised text
-  bool lstrip = false;       // takes the white space before it
-  bool rstrip = false;       // takes the white space after it
-  bool single_word = false;  // found only where no word character touches it
+  bool normalized = false;   // searched for in normalised text
+  bool lstrip = false;       // absorbs the white space before it
+  bool rstrip = false;       // absorbs the white space after it
+  bool single_word = false;  // must not be adjacent to a word character
 };
 
-// Finds occurrences of a set of tokens: the leftmost, and among these the longest.
+// Finds occurrences of a set of tokens: the leftmost occurrence, and among these the longest.
 class AddedTokenFinder {
  public:
-  // `content` is what is looked for: the token's content, possibly normalised.
+  // `content` is the text to search for: the token's content, possibly normalised.
   void Add(std::string content, const AddedToken& token) {
-    if (content.empty()) return;  // a normaliser may have removed all of it
+    if (content.empty()) return;  // the normaliser may have removed all of it
     auto& bucket = by_first_[static_cast<uint8_t>(content[0])];
     bucket.push_back(token);
     bucket.back().content = std::move(content);
@@ -44,7 +44,7 @@ class AddedTokenFinder {
   }
 
   // Calls text(part) and token(id) for the parts of `text`, in order. White space that a token
-  // takes is in no part.
+  // absorbs is not passed on.
   template <typename OnText, typename OnToken>
   void ForEach(std::string_view text, OnText on_text, OnToken on_token) const {
     size_t begin = 0;
@@ -66,14 +66,14 @@ class AddedTokenFinder {
     if (begin < text.size()) on_text(text.substr(begin));
   }
 
-  // Whether a token, begun before, may go on at a blank or a newline: one of them is within it.
+  // Whether any token contains a blank or newline.
   bool HaveBlanks() const {
     return Any([](const std::string& token) { return token.find_first_of(" \n") != token.npos; });
   }
   bool AnyEnds(std::string_view text) const {
     return Any([&](const std::string& token) { return text.ends_with(token); });
   }
-  // Whether a token takes white space.
+  // Whether any token absorbs white space.
   bool Strips() const { return strips_; }
 
  private:

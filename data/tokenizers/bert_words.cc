@@ -9,7 +9,8 @@ namespace {
 
 bool IsSpace(char32_t code) {
   if (code < 0x80) return code == ' ' || code == '\t' || code == '\n' || code == '\r';
-  // BertTokenizer leaves Zl and Zp (one character each), and then ends words there all the same.
+  // BertTokenizer keeps characters of Zl and Zp (one each), but ends words there, which is the
+  // same.
   return CategoryOf(code).front() == 'Z';
 }
 
@@ -18,8 +19,8 @@ bool IsRemoved(char32_t code) {
   return code == 0xFFFD || CategoryOf(code).front() == 'C';
 }
 
-// The blocks of CJK Unified Ideographs and of their compatibility forms that BERT counts (Devlin
-// et al. 2019, multilingual models). Hangul and Kana are not among them.
+// The blocks of CJK Unified Ideographs and of their compatibility forms that BERT treats as Chinese
+// (Devlin et al. 2019, multilingual models). Hangul and Kana are not among them.
 bool IsChinese(char32_t code) {
   constexpr std::pair<char32_t, char32_t> kBlocks[] = {
       {0x4E00, 0x9FFF},   {0x3400, 0x4DBF},   {0x20000, 0x2A6DF}, {0x2A700, 0x2B73F},

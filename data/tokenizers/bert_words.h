@@ -1,13 +1,14 @@
-// How BERT cuts a text into words, before each word is cut into pieces of a vocabulary: as Hugging
-// Face's BertTokenizer does (its BasicTokenizer). In this order:
-//   1 control characters (every category C*, so also code points that are not assigned), U+0000
-//     and U+FFFD are removed, and so are bytes that are not UTF-8; white space becomes a space;
-//     Chinese characters become words of their own
+// How BERT splits a text into words, before each word is split into pieces of a vocabulary: equal
+// to Hugging Face's BertTokenizer (its BasicTokenizer). The steps are:
+//   1 control characters (every category C*, so also unassigned code points), U+0000 and U+FFFD are
+//     removed, and so are bytes that are not UTF-8; white space becomes a space; Chinese characters
+//     become words of their own
 //   2 canonical composition (NFC), then words end at spaces
-//   3 within a word, accents are removed (NFD without Mn), and every punctuation character is a
+//   3 within a word, accents are removed (NFD without Mn), and every punctuation character becomes
+//   a
 //     word of its own: the categories P* and all ASCII symbols
-// Lower case comes before all of this (ToLower in unicode.h), since tokens that a text spells out
-// are looked for in between.
+// Lower-casing (ToLower in unicode.h) is done before these steps, since spelled-out tokens are
+// searched for in between.
 #pragma once
 
 #include <algorithm>
@@ -23,10 +24,10 @@ struct BertWordOptions {
   bool split_chinese = true;
 };
 
-// Steps 1 and 2: words are what spaces part. The result begins and ends with any number of them.
+// Steps 1 and 2. Words are separated by spaces; the result may begin and end with spaces.
 std::string CleanForWords(std::string_view text, const BertWordOptions& options);
 
-// Calls visit(word) for what spaces part.
+// Calls visit(word) for each part between spaces.
 template <typename Visit>
 void ForEachSpaced(std::string_view cleaned, Visit visit) {
   while (true) {
@@ -39,7 +40,8 @@ void ForEachSpaced(std::string_view cleaned, Visit visit) {
   }
 }
 
-// Step 3, of what was between two spaces: first the accents, if the options say so, then the words.
+// Step 3, for text between two spaces: WithoutAccents removes accents if the options say so, then
+// SplitAtPunctuation splits the result into words.
 std::string WithoutAccents(std::string_view spaced, const BertWordOptions& options);
 std::vector<std::string> SplitAtPunctuation(std::string_view text);
 

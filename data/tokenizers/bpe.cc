@@ -13,7 +13,7 @@
 namespace plimsoll::data {
 namespace {
 
-// Words up to this length are cached, and at most this many of them (some 15 MB).
+// Caches up to kSeenPieces words of up to kSeenBytes bytes (about 15 MB).
 constexpr size_t kSeenBytes = 48, kSeenPieces = size_t{1} << 17;
 constexpr size_t kLongestPiece = size_t{1} << 30;
 
@@ -21,8 +21,8 @@ uint64_t Pair(int32_t left, int32_t right) {
   return PairOf(static_cast<uint32_t>(left), static_cast<uint32_t>(right));
 }
 
-// Calls visit(character, code point) for each character; a byte that is not UTF-8 has code point
-// kNone.
+// Calls visit(character, code point) for each character. The code point of a byte that is not UTF-8
+// is kNone.
 constexpr char32_t kNone = 0xffffffff;
 template <typename Visit>
 void ForEachCharacter(std::string_view text, Visit visit) {

@@ -30,7 +30,7 @@ class BpeTokenizer : public Tokenizer {
       added_have_blanks_ |= HasBlanks(token.content);
       if (token.normalized) {
         const std::string matched = normalizer_.Apply(token.content);
-        // It may begin at a blank, and then what is before the blank touches it.
+        // The token may begin at a blank; it is then adjacent to the text before the blank.
         added_have_blanks_ |= token.single_word && matched.starts_with(Become(" "));
         normalized_added_.Add(matched, token);
         normalized_ends_.push_back(normalizer_.Apply(token.content, /*within=*/true));
@@ -64,7 +64,7 @@ class BpeTokenizer : public Tokenizer {
   }
 
   size_t EncodeStart(std::string_view text, std::vector<int32_t>* out, Place place) const override {
-    // So that text is never cut within an added token.
+    // Text must never be cut within an added token.
     if (added_have_blanks_) return 0;
     if (!metaspace_ && !patterns_.empty()) return EncodeMatches(text, out);
     const size_t end = WordsEnd(text);
@@ -82,7 +82,8 @@ class BpeTokenizer : public Tokenizer {
 
   std::string Decode(const std::vector<int32_t>& ids) const override {
     std::string text, bytes;
-    // A run of byte tokens is either valid UTF-8 as a whole, or U+FFFD for each byte.
+    // A run of byte tokens is decoded as UTF-8 if all of it is valid; otherwise each byte becomes
+    // U+FFFD.
     const auto end_bytes = [&] {
       bool valid = true;
       ForEachUtf8Run(bytes, [&](std::string_view, bool run_valid) { valid &= run_valid; });
@@ -109,8 +110,8 @@ class BpeTokenizer : public Tokenizer {
   }
 
  private:
-  // Encodes text between added tokens. `first`: it begins the text; `within`: it continues another
-  // one.
+  // Encodes a part of a text between added tokens. `first`: the part is at the beginning of the
+  // text; `within`: it continues an earlier text.
   void EncodePlain(std::string_view text, bool first, bool within,
                    std::vector<int32_t>* out) const {
     if (metaspace_) {
@@ -139,20 +140,20 @@ class BpeTokenizer : public Tokenizer {
     bpe_.Encode(rest, out);
   }
 
-  // Whether a blank or newline stands in an added token, as it is or as what it becomes.
+  // Whether an added token contains a blank or newline, before or after normalisation.
   bool HasBlanks(const std::string& token) const {
     if (token.find_first_of(" \n") != token.npos) return true;
     return !token.empty() && Become(token).find(Become(" "), 1) != token.npos;
   }
 
-  // What becomes of text that continues another one.
+  // Normalises text that continues an earlier text.
   std::string Become(std::string_view text) const {
     const std::string out = normalizer_.Apply(text, /*within=*/true);
     return metaspace_ ? ReplaceAll(out, " ", metaspace_->replacement) : out;
   }
 
-  // The last place before a blank or newline where words can be told apart whatever follows; 0:
-  // there is none.
+  // The last place before a blank or newline where words are separated whatever follows; 0 if no
+  // such place exists.
   size_t WordsEnd(std::string_view text) const {
     if (!normalizer_.CutsBeforeBlanks()) return 0;
     for (size_t at = text.find_last_of(" \n"); at != text.npos && at > 0;
@@ -162,26 +163,26 @@ class BpeTokenizer : public Tokenizer {
     return 0;
   }
 
-  // Whether an added token takes white space.
+  // Whether any added token absorbs white space.
   bool Strips() const { return raw_added_.Strips() || normalized_added_.Strips(); }
 
   bool PartsAt(std::string_view text, size_t at) const {
-    // A token after `at`, or one before it, may take the white space around the place.
+    // A token before or after `at` may absorb the white space around that place.
     if (Strips() && IsWhiteSpace(LastCharacter(text.substr(0, at)))) return false;
-    // What comes behind an added token begins a text of its own, with a space put before it.
+    // Text after an added token counts as a text of its own, so a space is put before it.
     constexpr size_t kLongestAdded = 256;
     size_t begin = at - std::min(at, kLongestAdded);
     while (begin < at && (static_cast<uint8_t>(text[begin]) & 0xc0) == 0x80) ++begin;
     const std::string_view before = text.substr(begin, at - begin);
     if (raw_added_.AnyEnds(before)) return false;
-    // An added token may begin with the text that the normaliser puts before each text. `before`
-    // does not show that text, so the tokens are compared without it.
+    // A normalised added token may begin with the prefix that the normaliser adds to each text.
+    // `before` does not have that prefix, so it is compared with the tokens without their prefix.
     const std::string normalized = normalizer_.Apply(before, /*within=*/true);
     if (std::ranges::any_of(normalized_ends_,
                             [&](const auto& token) { return normalized.ends_with(token); })) {
       return false;
     }
-    // A character that may have been composed with others is not looked at by itself.
+    // A non-ASCII character may compose with the next one, so it cannot be checked by itself.
     const bool plain = static_cast<uint8_t>(text[at - 1]) < 0x80;
     if (normalizer_.Composes() && !plain) return false;
     const std::string right = Become(text.substr(at, 1));
@@ -189,18 +190,18 @@ class BpeTokenizer : public Tokenizer {
     return bpe_.Parts(LastCharacter(Become(before)), FirstCharacter(right));
   }
 
-  // A place where text may be cut: in bytes of it, and in ids.
+  // A place where text may be cut: its offset in the text, and the number of ids before it.
   struct Cut {
     size_t text = 0, ids = 0;
   };
 
-  // Encodes up to the last piece before a blank or newline whose bounds do not depend on what
-  // follows. Composition stays on either side of a blank, and so does the search for added tokens.
+  // Encodes up to the last piece before a blank or newline whose bounds do not depend on the text
+  // that follows. Neither composition nor the search for added tokens crosses a blank.
   size_t EncodeMatches(std::string_view text, std::vector<int32_t>* out) const {
     const size_t end = text.find_last_of(" \n");
     if (end == text.npos || !normalizer_.OnlyComposes() || patterns_[0].LooksBehind()) return 0;
     text = text.substr(0, end);
-    // The white space at its end may be that of a token that follows.
+    // A following token may absorb the white space at the end.
     if (Strips()) text.remove_suffix(TrailingWhiteSpace(text));
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto push = [&](int32_t id) { out->push_back(id); };
@@ -233,13 +234,14 @@ class BpeTokenizer : public Tokenizer {
 
   static bool IsBlank(char c) { return c == ' ' || c == '\n'; }
 
-  // Where the blanks and newlines of a composed text stand in the original: they are as many.
+  // Maps blanks and newlines of a composed text to their positions in the original, which has the
+  // same number of them.
   class BlankPositions {
    public:
     BlankPositions(std::string_view composed, std::string_view original)
         : composed_(composed), original_(original) {}
 
-    // Of a blank in the composed text that is not before the last one asked for.
+    // The original position of a blank in the composed text. Calls must be in ascending order.
     size_t Of(size_t place) {
       for (; counted_ <= place; ++counted_) {
         if (!IsBlank(composed_[counted_])) continue;
@@ -254,12 +256,12 @@ class BpeTokenizer : public Tokenizer {
     size_t counted_ = 0, next_ = 0, found_ = 0;
   };
 
-  // Encodes text between added tokens as EncodePlain does, and calls bound(place) for places
-  // between pieces. If `last`, other text follows: what depends on it is left out.
+  // Encodes text between added tokens like EncodePlain, and calls bound(place) for places between
+  // pieces. If `last`, more text may follow, and pieces that depend on it are left out.
   template <typename Bound>
   void EncodeRuns(std::string_view text, bool last, std::vector<int32_t>* out, Bound bound) const {
     ForEachUtf8Run(text, [&](std::string_view run, bool valid) {
-      // Bytes that are not UTF-8 end before a blank.
+      // A run of bytes that are not UTF-8 ends before a blank.
       if (!valid) return EncodePiece(run, patterns_.size(), out);
       const bool open = last && run.data() + run.size() == text.data() + text.size();
       size_t at = 0, begin = 0, end = 0;
@@ -275,7 +277,7 @@ class BpeTokenizer : public Tokenizer {
     });
   }
 
-  // Splits `piece` by patterns_[pattern] and the patterns after it.
+  // Splits `piece` by patterns_[pattern] and the later patterns.
   void EncodePiece(std::string_view piece, size_t pattern, std::vector<int32_t>* out) const {
     if (pattern == patterns_.size()) {
       bpe_.Encode(piece, out);
@@ -294,7 +296,8 @@ class BpeTokenizer : public Tokenizer {
   std::vector<bool> is_byte_;
   std::unordered_map<std::string, int32_t> ids_;
   AddedTokenFinder raw_added_, normalized_added_;
-  std::vector<std::string> normalized_ends_;  // of normalized_added_, without what is put before
+  // The tokens in normalized_added_, without the normaliser's prefix.
+  std::vector<std::string> normalized_ends_;
   bool added_have_blanks_ = false;
   Normalizer normalizer_;
   std::optional<Metaspace> metaspace_;

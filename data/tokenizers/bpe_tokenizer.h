@@ -1,4 +1,4 @@
-// A BPE tokenizer built from a description; tokenizer_json.cc reads files into a description. The
+// A BPE tokenizer built from a description; tokenizer_json.cc converts files to a description. The
 // stages of Encode:
 //   1 added tokens that are matched in the raw text     (added_token_finder.h)
 //   2 normalisation (Normalizer) of each part between them
@@ -31,30 +31,30 @@ struct BpeMerge {
 
 struct BpeModel {
   std::array<int32_t, 256> byte_ids = {};  // the token of each byte
-  // The tokens of characters; a character without one becomes its bytes' tokens, which no merge
-  // joins. Empty: all text is bytes.
+  // The token of each character. A character without a token becomes the tokens of its bytes, which
+  // no merge joins. Empty: all text is encoded as bytes.
   std::unordered_map<char32_t, int32_t> character_ids;
-  std::unordered_set<uint64_t> joints;  // PairOf the two characters between the parts of each merge
-  std::vector<BpeMerge> merges;         // by rank; of equal pairs the last counts
-  // Pieces that are tokens as a whole and skip the merges (`ignore_merges`); empty if unused.
+  std::unordered_set<uint64_t> joints;  // for each merge, PairOf the two characters at its boundary
+  std::vector<BpeMerge> merges;  // in order of rank; if a pair occurs twice, the last one counts
+  // Pieces that are a token and therefore skip the merges (`ignore_merges`); empty if unused.
   std::unordered_map<std::string, int32_t> whole_pieces;
 };
 
 inline uint64_t PairOf(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
-// Byte-pair encoding of one piece of text (Sennrich, Haddow, Birch 2016): starting from its bytes
-// or its characters, the adjacent pair with the lowest rank is merged, leftmost first, until no
+// Byte-pair encoding of one piece of text (Sennrich, Haddow, Birch 2016). Starts from the piece's
+// bytes or characters, and merges the adjacent pair with the lowest rank, leftmost first, until no
 // pair has a rank. O(n log n) in the length of the piece.
 //
-// SentencePiece tokenizers treat a whole text as one piece. Here it is cut where no merge can join
-// the two characters, which does not change the result: the remaining parts are words, most of
-// which were seen before.
+// SentencePiece tokenizers treat a complete text as one piece. This class cuts it between
+// characters that no merge can join, which does not change the result: the parts are words, most of
+// which are cached.
 class Bpe {
  public:
   explicit Bpe(BpeModel model);
 
-  // Whether text may be cut between two characters. False without a table of characters: all of a
-  // piece may be joined.
+  // Whether text may be cut between two characters. Always false without a table of characters,
+  // since merges may then join any characters of a piece.
   bool Parts(char32_t left, char32_t right) const {
     return !model_.character_ids.empty() && !model_.joints.contains(PairOf(left, right));
   }
@@ -65,11 +65,11 @@ class Bpe {
  private:
   struct Slot {
     uint64_t pair = 0;  // left id << 32 | right id
-    int32_t rank = -1;  // -1: free
+    int32_t rank = -1;  // -1: an unused entry
     int32_t merged = 0;
   };
   struct Symbol {
-    int32_t id = 0;  // -1: merged away
+    int32_t id = 0;  // -1: merged into its left neighbour
     int32_t previous = -1, next = -1;
   };
   struct Candidate {
@@ -92,31 +92,36 @@ class Bpe {
   void Merge(std::string_view word, std::vector<int32_t>* out);
 
   BpeModel model_;
-  std::vector<Slot> table_;  // open addressing, a power of two, at most half full
+  // Open addressing; its size is a power of two, and it is at most half full.
+  std::vector<Slot> table_;
   std::unordered_map<std::string, std::vector<int32_t>, PieceHash, std::equal_to<>> seen_;
-  std::vector<Symbol> symbols_;        // scratch of Merge()
-  std::vector<Candidate> candidates_;  // scratch of Merge(): a heap, lowest rank first
+  std::vector<Symbol> symbols_;        // scratch memory of Merge()
+  std::vector<Candidate> candidates_;  // scratch memory of Merge(): a heap, lowest rank first
 };
 
-// A tokenizer's changes to text before it looks for words: canonical composition, replacements.
-// Steps, applied in the order in which they were added. Bytes that are not UTF-8 are kept.
+// A tokenizer's changes to text before it splits the text into words: canonical composition and
+// replacements. Steps are applied in the order in which they were added. Bytes that are not UTF-8
+// are kept.
 class Normalizer {
  public:
-  void AddNfc();                                              // Unicode's normal form C
-  void AddPrepend(std::string prefix);                        // before a text that is not empty
-  void AddReplace(std::string pattern, std::string content);  // every `pattern`, which is not empty
+  void AddNfc();                        // Unicode's normal form C
+  void AddPrepend(std::string prefix);  // adds a prefix to nonempty text
+  // Replaces every `pattern`, which must not be empty.
+  void AddReplace(std::string pattern, std::string content);
 
   bool empty() const { return steps_.empty(); }
-  // Whether composition is all that it does: blanks and newlines then stay, in number and order.
+  // Whether the only step is composition, which preserves the number and order of blanks and
+  // newlines.
   bool OnlyComposes() const;
   bool Composes() const;
   bool Prepends() const;
-  // Whether its last step replaces each `pattern`, one character, by text without it.
+  // Whether the last step replaces each `pattern`, one character, by text that does not contain it.
   bool Removes(std::string_view pattern) const;
-  // Whether text that is cut before a blank or a newline becomes the same as in one: composition
-  // comes first, and replacements are of single characters.
+  // Whether normalising the parts of a text that is cut before a blank or newline gives the same
+  // result as normalising the complete text: composition must come first, and replacements must be
+  // of single characters.
   bool CutsBeforeBlanks() const;
-  // `within`: the text continues another one, so that no prefix is added.
+  // `within`: the text continues an earlier text, so no prefix is added.
   std::string Apply(std::string_view text, bool within = false) const;
 
  private:
@@ -128,33 +133,34 @@ class Normalizer {
   std::vector<Step> steps_;
 };
 
-// `text` with every occurrence of `pattern` replaced, from left to right.
+// Replaces every occurrence of `pattern` in `text`, from left to right.
 std::string ReplaceAll(std::string_view text, std::string_view pattern, std::string_view content);
 
-// Spaces become `replacement`, which is also put before the text, unless the text begins with one.
+// Replaces spaces by `replacement`. Also puts `replacement` before a text that does not begin with
+// it.
 struct Metaspace {
-  enum class Prepend { kNever, kFirst, kAlways };  // kFirst: not after an added token
+  enum class Prepend { kNever, kFirst, kAlways };  // kFirst: except after an added token
   std::string replacement;
   Prepend prepend = Prepend::kAlways;
-  bool split = true;  // each replacement begins a piece
+  bool split = true;  // whether each replacement begins a piece
 };
 
 struct BpeDescription {
   BpeModel model;
-  std::vector<std::string> tokens;  // bytes by id; empty where an id has none
-  std::vector<bool> is_byte;        // by id: a byte of a character without a token of its own
+  std::vector<std::string> tokens;  // bytes of each id; empty for an unused id
+  std::vector<bool> is_byte;  // for each id, whether it is a byte of a character that has no token
   std::vector<AddedToken> added;
   Normalizer normalizer;
   std::optional<Metaspace> metaspace;
   std::vector<SplitPattern> patterns;
-  bool strips_space = false;  // a decoded text loses one leading space
+  bool strips_space = false;  // whether a decoded text loses one leading space
 };
 
 std::unique_ptr<Tokenizer> MakeBpeTokenizer(BpeDescription description);
 
-// For readers of vocabulary files: builds the description's model and tokens. `where` is the file,
-// `vocab` (token, id) in any order. Tokens are spelled in the byte-level alphabet of GPT-2,
-// or literally with single bytes as <0x00> to <0xFF>.
+// Builds the description's model and tokens for readers of vocabulary files. `where` is the file,
+// `vocab` has (token, id) in any order. Tokens are spelled in the byte-level alphabet of GPT-2, or
+// literally with single bytes as <0x00> to <0xFF>.
 class BpeVocabulary {
  public:
   enum class Spelling { kByteLevel, kCharacters };
@@ -162,12 +168,13 @@ class BpeVocabulary {
   BpeVocabulary(std::string where, const std::vector<std::pair<std::string, int64_t>>& vocab,
                 Spelling spelling = Spelling::kByteLevel);
 
-  // Adds a merge in order of rank; `field` names it in messages.
+  // Adds a merge; calls must be in order of rank. `field` names the merge in messages.
   void AddMerge(const std::string& left, const std::string& right, const std::string& field);
   // Makes pieces that are tokens skip the merges.
   void IgnoreMerges();
 
-  int32_t Id(const std::string& token, const std::string& field) const;  // UserError if unknown
+  // The id of a token. Throws a UserError if the token is unknown.
+  int32_t Id(const std::string& token, const std::string& field) const;
   BpeDescription Take();
 
  private:
@@ -176,7 +183,7 @@ class BpeVocabulary {
 
   std::string where_;
   Spelling spelling_;
-  std::unordered_map<std::string, int32_t> ids_;  // by their spelling
+  std::unordered_map<std::string, int32_t> ids_;  // ids by the token's spelling
   BpeDescription description_;
 };
 

@@ -17,10 +17,10 @@ namespace {
 
 // The byte-level alphabet of GPT-2 (Radford et al. 2019, encoder.py): vocabulary files write every
 // byte as one printable character, so that any byte string is a readable JSON string. Printable
-// Latin-1 bytes are written as themselves, the other 68 for U+0100 and up, in order.
+// Latin-1 bytes are written as themselves; the other 68 are written as U+0100 and up, in order.
 constexpr int kCharacters = 256 + 68;
 
-// Code point -> byte, or -1.
+// Maps code points to bytes; -1: not in the alphabet.
 std::array<int, kCharacters> MakeAlphabet() {
   std::array<int, kCharacters> bytes;
   bytes.fill(-1);
@@ -32,14 +32,14 @@ std::array<int, kCharacters> MakeAlphabet() {
   return bytes;
 }
 
-// The bytes that `token` encodes; nullopt if it has a character outside the alphabet.
+// Decodes `token` to bytes; nullopt if it has a character outside the alphabet.
 std::optional<std::string> FromByteLevel(std::string_view token) {
   static const std::array<int, kCharacters> alphabet = MakeAlphabet();
   std::string bytes;
   for (size_t i = 0; i < token.size(); ++i) {
     int code = static_cast<uint8_t>(token[i]);
     if (code >= 0x80) {
-      // The alphabet ends at U+0143: two bytes are the longest sequence.
+      // The alphabet ends at U+0143, so sequences have at most two bytes.
       const bool two = code >= 0xc2 && code <= 0xdf && i + 1 < token.size() &&
                        (static_cast<uint8_t>(token[i + 1]) & 0xc0) == 0x80;
       if (!two) return std::nullopt;
@@ -57,7 +57,7 @@ BpeVocabulary::BpeVocabulary(std::string where,
                              const std::vector<std::pair<std::string, int64_t>>& vocab,
                              Spelling spelling)
     : where_(std::move(where)), spelling_(spelling) {
-  // Ids are indices of tables: a single huge id must not create a huge table.
+  // Ids are indices of tables, and a single huge id must not create a huge table.
   const auto limit = static_cast<int64_t>(2 * vocab.size() + 1024);
   BpeDescription& d = description_;
   for (const auto& [token, id] : vocab) {
@@ -69,7 +69,7 @@ BpeVocabulary::BpeVocabulary(std::string where,
     }
     ids_[token] = static_cast<int32_t>(id);
     if (static_cast<size_t>(id) >= d.tokens.size()) d.tokens.resize(static_cast<size_t>(id) + 1);
-    // Tokens written outside the alphabet are added tokens, kept as they are.
+    // Tokens with characters outside the alphabet are added tokens and are not decoded.
     d.tokens[static_cast<size_t>(id)] =
         spelling == Spelling::kByteLevel ? FromByteLevel(token).value_or(token) : token;
   }

@@ -119,7 +119,7 @@ std::vector<int64_t> EndTokensOf(const JsonObject& file) {
   std::vector<int64_t> ids = file.json().at(kKey).is_array()
                                  ? file.RequireInts(kKey)
                                  : std::vector<int64_t>{file.RequireInt(kKey)};
-  std::erase_if(ids, [](int64_t id) { return id < 0; });  // some files say "none" so
+  std::erase_if(ids, [](int64_t id) { return id < 0; });  // some files use a negative id for "none"
   return ids;
 }
 

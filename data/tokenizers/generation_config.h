@@ -1,5 +1,5 @@
-// End-of-text tokens (EOS) of a model: which tokens end texts, as the files of a model's folder say
-// it: eos_token_id of config.json and of generation_config.json.
+// End-of-text tokens (EOS) of a model: the eos_token_id in config.json and generation_config.json
+// of the model's folder.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,19 @@ namespace plimsoll::data {
 
 inline constexpr const char* kGenerationFile = "generation_config.json";
 
-// What Plimsoll knows of the keys of generation_config.json.
+// Rules for the keys of generation_config.json.
 std::span<const formats::KeyRule> GenerationConfigRules();
 
-// eos_token_id of either file: a number, a list or nothing. UserError when it is none of these.
+// Reads eos_token_id of either file: a number, a list or nothing. Throws a UserError for other
+// values.
 std::vector<int64_t> EndTokensOf(const formats::JsonObject& file);
 
-// A folder's generation_config.json, the keys of which are known; an empty object where there is no
-// such file. UserErrors name the file and the key.
+// Reads a folder's generation_config.json and checks its keys. Returns an empty object if the file
+// does not exist. UserErrors name the file and the key.
 formats::JsonObject ReadGenerationConfig(const std::string& folder);
 
-// Those of config.json, then those of generation_config.json, each once. Either may be missing.
+// The end tokens of config.json, followed by those of generation_config.json, without duplicates.
+// Either file may be missing.
 std::vector<int64_t> EndTokensIn(const std::string& folder);
 
 }  // namespace plimsoll::data

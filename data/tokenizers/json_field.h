@@ -1,4 +1,5 @@
-// A field of a tokenizer's file with its path, so that every error message can name its place.
+// A field of a tokenizer's file together with its path, so that every error message can name its
+// place.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,13 +16,13 @@ namespace plimsoll::data {
 
 class JsonField {
  public:
-  // What a tokenizer.json that is refused could be instead.
+  // Advice for a refused tokenizer.json: the supported kinds.
   static constexpr const char* kSupported =
       "supported are files of byte-level BPE (such as GPT-2's, Llama 3's, Qwen2's), of BPE with "
       "byte fallback (Llama 2's) and of WordPiece (BERT's)";
 
-  // The file itself is called by its name, a field in it "name: outer.inner". `way_out` ends every
-  // message.
+  // `path` is the file's name, or "name: outer.inner" for a field in it. `way_out` is appended to
+  // every message.
   JsonField(const nlohmann::json& json, std::string path, const char* way_out = kSupported,
             const char* separator = ": ")
       : json_(&json), path_(std::move(path)), way_out_(way_out), separator_(separator) {}
@@ -57,7 +58,7 @@ class JsonField {
     if (!json_->is_boolean()) Fail("is neither true nor false");
     return json_->get<bool>();
   }
-  // For features that would change the ids: refuses any value that turns the feature on.
+  // Refuses any value that enables a feature that would change the ids.
   void MustBeOff() const {
     const bool off = missing() || (json_->is_boolean() && !json_->get<bool>()) ||
                      (json_->is_string() && json_->get_ref<const std::string&>().empty()) ||

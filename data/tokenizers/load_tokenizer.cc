@@ -1,4 +1,4 @@
-// Finds the files of a tokenizer and opens it: LoadTokenizer of tokenizer.h.
+// Implements LoadTokenizer of tokenizer.h: finds the files of a tokenizer and opens it.
 #include <filesystem>
 
 #include "base/error.h"
@@ -31,7 +31,7 @@ std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& spec) {
   tokenizer->facts().folder = files.folder();
   if (files.folder().empty()) return tokenizer;
   for (const int64_t id : EndTokensIn(files.folder())) {
-    // A model's configuration may have defaults that are beyond its vocabulary.
+    // Defaults in a model's configuration may be outside its vocabulary.
     if (id < tokenizer->vocab_size()) tokenizer->facts().ends.push_back(static_cast<int32_t>(id));
   }
   return tokenizer;
@@ -77,7 +77,7 @@ TokenizerFiles FindTokenizer(const std::string& spec) {
     }
     if (!exists(spec)) break;
     throw UserError(spec + ": its merges are missing: put " + stem + "vocab.bpe or " + stem +
-                    "merges.txt beside it");
+                    "merges.txt next to it");
   }
   if (!exists(spec)) {
     throw UserError(spec +

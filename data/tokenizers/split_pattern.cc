@@ -10,10 +10,10 @@
 namespace plimsoll::data {
 namespace {
 
-// White_Space: tab to carriage return, U+0085, and the separators Z.
+// Unicode's White_Space: tab to carriage return, U+0085, and the separators Z.
 constexpr std::string_view kWhiteSpace = R"(\t-\r\x{85}\p{Z})";
 
-// `anchored` becomes true when ^ asserts the text's or a line's beginning.
+// Sets `anchored` if the pattern has a ^ that asserts the beginning of the text or of a line.
 std::string SpellOutWhiteSpace(std::string_view pattern, const std::string& where, bool* anchored) {
   std::string out;
   bool in_class = false;
@@ -77,7 +77,7 @@ SplitPattern::SplitPattern(std::string_view pattern, const std::string& where)
     throw UserError(fmt::format("{}: the pattern is not understood: {} (at character {})", where,
                                 reinterpret_cast<const char*>(message), position));
   }
-  // Where PCRE2 cannot generate code, its interpreter runs the pattern more slowly.
+  // If PCRE2 cannot generate code here, it interprets the pattern, which is slower.
   pcre2_jit_compile(c.code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);
   c.match = pcre2_match_data_create(1, nullptr);
   c.context = pcre2_match_context_create(nullptr);
@@ -96,12 +96,12 @@ bool SplitPattern::Find(std::string_view text, size_t from, size_t* begin, size_
 
 bool SplitPattern::FindWhateverFollows(std::string_view text, size_t from, size_t* begin,
                                        size_t* end) const {
-  // A search that comes to the end of the text then fails.
+  // With PCRE2_PARTIAL_HARD, a search that reaches the end of the text fails.
   return Match(text, from, PCRE2_PARTIAL_HARD, begin, end);
 }
 
 bool SplitPattern::LooksBehind() const {
-  uint32_t most = 0;  // characters; 1 for \b and \A as well, but not for ^
+  uint32_t most = 0;  // in characters; \b and \A also count as 1, but ^ does not
   pcre2_pattern_info(compiled_->code, PCRE2_INFO_MAXLOOKBEHIND, &most);
   return most > 0 || compiled_->anchored;
 }

@@ -1,6 +1,6 @@
-// Pre-tokenization: the regular expression that a tokenizer uses to cut text into pieces before
-// merging, run by PCRE2. Takes the dialect of tokenizer files (Oniguruma, Rust), where `\s` is
-// Unicode's White_Space. PCRE2 adds U+180E to that, so `\s` is spelled out for it.
+// Pre-tokenization: the regular expression by which a tokenizer splits text into pieces before
+// merging, run by PCRE2. It is in the dialect of tokenizer files (Oniguruma, Rust), where `\s` is
+// Unicode's White_Space. In PCRE2, `\s` also matches U+180E, so `\s` is expanded.
 #pragma once
 
 #include <cstddef>
@@ -17,21 +17,21 @@ inline constexpr std::string_view kGpt2Pattern =
 
 class SplitPattern {
  public:
-  // `where` names the file and field in the UserError for a pattern that is not understood.
+  // `where` names the file and field in the UserError for an invalid pattern.
   SplitPattern(std::string_view pattern, const std::string& where);
   SplitPattern(SplitPattern&&) noexcept;
   SplitPattern& operator=(SplitPattern&&) noexcept;
   ~SplitPattern();
 
-  // Finds the first non-empty match in text[from, …); false if there is none. `text` is well-formed
-  // UTF-8. Uses the pattern's scratch memory, so only one thread may call it at a time.
+  // Finds the first non-empty match in text[from, …); returns false if none exists. `text` must be
+  // well-formed UTF-8. Uses the pattern's scratch memory, so only one thread may call it at a time.
   bool Find(std::string_view text, size_t from, size_t* begin, size_t* end) const;
 
-  // The same in a text of which `text` is the beginning: true if it is found whatever follows.
-  // false: there is none, or it depends on what follows.
+  // Finds the match if more text may follow `text`. Returns false if no match exists, or if the
+  // match depends on the text that follows.
   bool FindWhateverFollows(std::string_view text, size_t from, size_t* begin, size_t* end) const;
 
-  // Whether a match depends on what lies before `from`.
+  // Whether a match can depend on the text before `from`.
   bool LooksBehind() const;
 
  private:

@@ -123,13 +123,13 @@ constexpr KeyRule kSpecialRules[] = {
     Read("extra_special_tokens"),
 };
 
-// Keys that end in "_token" and name none.
+// Whether a key names a token. Two keys that end in "_token" do not.
 bool NamesToken(std::string_view key) {
   return key.ends_with("_token") && key != "add_bos_token" && key != "add_eos_token";
 }
 
-// Tokenizers of transformers that describe BERT's words by their own keys, whose defaults count
-// also where a tokenizer.json says something else.
+// Tokenizers of transformers that split words as BERT does. Their own keys, and even the defaults
+// of these, take precedence over a tokenizer.json.
 bool IsOfBert(std::string_view tokenizer_class) {
   return tokenizer_class == "BertTokenizer" || tokenizer_class == "BertTokenizerFast";
 }
@@ -147,7 +147,8 @@ std::optional<int64_t> IdIn(const VocabularyTokens& tokens, const std::string& c
   return tokens.find(content);
 }
 
-// Gives a token that the vocabulary has its marks, or adds it with the id that it has to have.
+// Sets the attributes of a token in the vocabulary, or adds the token with the id that it must
+// have.
 void Put(AddedToken token, int64_t id, const JsonField& field, VocabularyTokens& tokens) {
   const auto known = IdIn(tokens, token.content);
   if (known && *known != id) {
@@ -175,7 +176,7 @@ bool IsFile(const std::string& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-// The path of no file where the folder's name is empty.
+// Returns an empty path if the folder's name is empty.
 std::string PathIn(const std::string& folder, const char* name) {
   return folder.empty() ? folder : (fs::path(folder) / name).string();
 }
@@ -265,7 +266,7 @@ TokenizerFacts TokenizerConfig::AddTokens(VocabularyTokens& tokens) const {
   return facts;
 }
 
-// Whether special_tokens_map.json is what counts for a role.
+// Whether special_tokens_map.json determines the token of a role.
 bool TokenizerConfig::Overridden(const std::string& key) const {
   return !Decodes() && special_.object.Has(key);
 }
@@ -275,7 +276,7 @@ void TokenizerConfig::AddDescribed(VocabularyTokens& tokens) const {
     const JsonField field = (*this)["added_tokens_decoder"];
     if (field.missing()) return;
     if (!field.json().is_object()) field.Fail("is no object of ids and tokens");
-    std::map<int64_t, std::string> keys;  // new tokens get their ids one after the other
+    std::map<int64_t, std::string> keys;  // sorted, since new tokens get consecutive ids
     for (const auto& item : field.json().items()) keys[IdOf(field, item.key())] = item.key();
     for (const auto& [id, key] : keys) {
       const JsonField token = field[key.c_str()];
@@ -283,7 +284,7 @@ void TokenizerConfig::AddDescribed(VocabularyTokens& tokens) const {
     }
     return;
   }
-  // In ascending order of their ids.
+  // Adds the tokens in ascending order of their ids.
   const JsonField field = added_.Fields();
   std::map<int64_t, std::string> contents;
   for (const auto& item : added_.json().items()) {
@@ -331,7 +332,7 @@ void TokenizerConfig::AddNamed(const JsonField& token, const std::string& role,
 }
 
 void TokenizerConfig::RequireWords(const BertWordOptions* words) const {
-  // What only tokenizers without a tokenizer.json do.
+  // Options that only tokenizers without a tokenizer.json have.
   (*this)["do_basic_tokenize"].Flag(true);
   if (const JsonField never = (*this)["never_split"]; !never.missing()) never.size();
   const JsonField name = (*this)["tokenizer_class"];

@@ -1,6 +1,6 @@
-// What the files next to a vocabulary say about a tokenizer: tokenizer_config.json and, where that
-// has no added_tokens_decoder, special_tokens_map.json and added_tokens.json. All is taken as
-// transformers' fast tokenizers take it, or refused; UserErrors name the file and the key.
+// Reads the files next to a vocabulary that describe a tokenizer: tokenizer_config.json and, if
+// that has no added_tokens_decoder, special_tokens_map.json and added_tokens.json. Their keys are
+// followed as in transformers' fast tokenizers, or refused; UserErrors name the file and the key.
 #pragma once
 
 #include <cstdint>
@@ -20,50 +20,52 @@
 
 namespace plimsoll::data {
 
-// What Plimsoll knows of the keys of tokenizer_config.json.
+// Rules for the keys of tokenizer_config.json.
 std::span<const formats::KeyRule> TokenizerConfigRules();
 
-// A token of added_tokens, or of added_tokens_decoder, without its id. `normalizes`: false refuses
-// tokens that are looked for in normalised text.
+// Reads a token of added_tokens or added_tokens_decoder, without its id. `normalizes`: if false,
+// refuses tokens that are searched for in normalised text.
 AddedToken ReadAddedToken(const JsonField& token, bool normalizes);
 
-// "[MASK]", or {"content": "[MASK]", …}; `otherwise` where the field is missing.
+// Reads a token written as "[MASK]" or {"content": "[MASK]", …}; returns `otherwise` if the field
+// is missing.
 std::string ContentOf(const JsonField& token, std::string_view otherwise);
 
-// The tokens of a vocabulary, to which a config adds.
+// The tokens of a vocabulary, and those that tokenizer_config.json adds to it.
 struct VocabularyTokens {
-  std::function<std::optional<int64_t>(const std::string&)> find;  // of the vocabulary alone
-  int64_t next = 0;                                                // the id of a new token
-  bool normalizes = true;                                          // see ReadAddedToken
+  // Finds the id of a token in the vocabulary, without the added tokens.
+  std::function<std::optional<int64_t>(const std::string&)> find;
+  int64_t next = 0;        // the id of the next new token
+  bool normalizes = true;  // see ReadAddedToken
   std::vector<AddedToken> added = {};
 };
 
 class TokenizerConfig {
  public:
-  TokenizerConfig();  // no file
+  TokenizerConfig();  // as if no file existed
   TokenizerConfig(std::string_view json, const std::string& name);
-  // Of the folder's files, each of which may be missing. An empty folder is none.
+  // Reads the folder's files, each of which may be missing. With an empty folder, no file is read.
   explicit TokenizerConfig(const std::string& folder);
 
   JsonField operator[](const char* key) const { return json_.Fields()[key]; }
 
-  // Adds the tokens that it describes or names, or gives those that are there its marks. Returns
-  // what it says about roles and sides.
+  // Adds the tokens that the files describe or name; for existing tokens, sets their attributes.
+  // Returns the facts about roles and sides.
   TokenizerFacts AddTokens(VocabularyTokens& tokens) const;
 
-  // Refuses what contradicts the vocabulary's own description. `words`: null where texts aren't cut
-  // as BERT does, and then nothing is asked of them; `space_before`: whether a text gets a space
-  // before it.
+  // Refuse settings that contradict the vocabulary's own description. `words`: null if the
+  // tokenizer does not split words as BERT does; then nothing is checked. `space_before`: whether a
+  // space is put before a text.
   void RequireWords(const BertWordOptions* words) const;
   void RequireSpaceBefore(bool space_before) const;
 
-  // For vocabularies without such a description: the tokenizer must be one of these classes of
-  // transformers ("BertTokenizer"), possibly followed by "Fast".
+  // For vocabularies that do not say how text is split: the tokenizer_class must be one of these
+  // classes of transformers ("BertTokenizer"), possibly followed by "Fast".
   void RequireClass(std::span<const std::string_view> known, std::string_view in_words) const;
 
  private:
   struct File {
-    // Messages call it `path`; one that isn't there is empty.
+    // Messages call the file `path`; a file that does not exist is empty.
     explicit File(const std::string& path);
     File(std::string_view json, const std::string& name);
     const nlohmann::json& json() const { return object.json(); }
@@ -81,7 +83,7 @@ class TokenizerConfig {
                 TokenizerFacts& facts) const;
 
   File json_;
-  File special_, added_;  // looked at only where there is no added_tokens_decoder
+  File special_, added_;  // read only if there is no added_tokens_decoder
 };
 
 }  // namespace plimsoll::data

@@ -32,7 +32,7 @@ std::vector<std::pair<std::string, int64_t>> ReadVocab(const Field& field) {
   return vocab;
 }
 
-// "left right", as GPT-2 writes it, or ["left", "right"].
+// Adds a merge, written as "left right" (GPT-2) or ["left", "right"].
 void AddMerge(const Field& field, BpeVocabulary* vocabulary) {
   if (field.json().is_array()) {
     if (field.size() != 2) field.Fail("is no pair");
@@ -47,7 +47,7 @@ void AddMerge(const Field& field, BpeVocabulary* vocabulary) {
   vocabulary->AddMerge(text.substr(0, space), text.substr(space + 1), field.path());
 }
 
-// Files from before the models' types were written have a key that only WordPiece has.
+// Old files have no model type, but only WordPiece has this key.
 bool IsWordPiece(const Field& model) {
   if (!model["type"].missing()) return model["type"].Text() == "WordPiece";
   return !model["max_input_chars_per_word"].missing();
@@ -63,7 +63,7 @@ BpeDescription ReadModel(const Field& model, const std::string& name) {
   using Spelling = BpeVocabulary::Spelling;
   const bool byte_fallback = model["byte_fallback"].Flag(false);
   if (byte_fallback) model["ignore_merges"].MustBeOff();
-  // With byte fallback no text is unknown: unk_token and fuse_unk have no effect.
+  // With byte fallback, no text is unknown, so unk_token and fuse_unk have no effect.
   BpeVocabulary vocabulary(name, ReadVocab(model["vocab"]),
                            byte_fallback ? Spelling::kCharacters : Spelling::kByteLevel);
   const Field merges = model["merges"];
@@ -95,7 +95,7 @@ void ReadNormalizer(const Field& field, BpeDescription* description) {
   }
 }
 
-// Returns whether a ByteLevel stage was met, after which no other may come.
+// Returns whether a ByteLevel stage was found, after which no other may follow.
 bool ReadPreTokenizer(const Field& field, BpeDescription* description) {
   const std::string& type = field["type"].Text();
   if (type == "Sequence") {
@@ -128,8 +128,9 @@ bool ReadPreTokenizer(const Field& field, BpeDescription* description) {
   return false;
 }
 
-// Reads the pre-tokenizer of BPE of characters: none, Metaspace, or Gemma's, which splits at spaces
-// that the normalizer has replaced, and so leaves text as it is. ReadNormalizer must come before.
+// Reads the pre-tokenizer of character-level BPE: none, Metaspace, or Gemma's. Gemma's splits at
+// spaces, which the normalizer has already replaced, so it changes nothing. ReadNormalizer must be
+// called before.
 void ReadMetaspace(const Field& field, BpeDescription* description) {
   if (field.missing()) return;
   const std::string& type = field["type"].Text();
@@ -167,8 +168,8 @@ void ReadMetaspace(const Field& field, BpeDescription* description) {
   description->metaspace = std::move(metaspace);
 }
 
-// Reads the decoder of BPE of characters, if any: any number of Replace, then ByteFallback, Fuse
-// and Strip of one space. ReadAddedTokens must come before.
+// Reads the decoder of character-level BPE, if any: any number of Replace, then ByteFallback, Fuse
+// and Strip of one space. ReadAddedTokens must be called before.
 void ReadDecoder(const Field& field, BpeDescription* description) {
   const auto refuse = [](const Field& part, const std::string& type) {
     part.Fail(
@@ -208,7 +209,7 @@ void ReadDecoder(const Field& field, BpeDescription* description) {
   }
 }
 
-// Whether a text gets a space before it, as SentencePiece has it.
+// Whether a space is put before a text, as in SentencePiece.
 bool PutsSpaceBefore(const BpeDescription& description) {
   const bool prepends =
       description.metaspace && description.metaspace->prepend != Metaspace::Prepend::kNever;
@@ -231,7 +232,7 @@ void ReadAddedTokens(const Field& field, BpeDescription* description) {
   }
 }
 
-// Adds what the folder's other files say about tokens of `vocab`.
+// Adds the tokens that the folder's other files describe to `vocab`.
 TokenizerFacts AddTokens(const TokenizerConfig& config, const Json& vocab,
                          BpeDescription* description) {
   VocabularyTokens tokens;
@@ -246,14 +247,15 @@ TokenizerFacts AddTokens(const TokenizerConfig& config, const Json& vocab,
   description->added = std::move(tokens.added);
   description->tokens.resize(static_cast<size_t>(tokens.next));
   for (const AddedToken& added : description->added) {
-    // As it is matched: with the prefix that the normaliser adds.
+    // The token's text as it is matched, with the normaliser's prefix.
     description->tokens[static_cast<size_t>(added.id)] =
         added.normalized ? description->normalizer.Apply(added.content) : added.content;
   }
   return facts;
 }
 
-// What a tokenizer.json says of sides counts where its config says nothing, as in transformers.
+// As in transformers, a tokenizer.json determines the sides of truncation and padding only if the
+// config does not.
 void ReadSides(const Field& file, const TokenizerConfig& config, TokenizerFacts& facts) {
   const auto read = [&](const char* section, const char* key, bool& left) {
     if (file[section].missing() || !config[key].missing()) return;

@@ -1,5 +1,5 @@
-// Readers of tokenizer files from text in memory (see tokenizer.h for the files). `name` is the
-// file's name for messages, `config` what the other files of its folder say.
+// Readers of tokenizer files in memory (tokenizer.h lists the files). `name` is the file's name for
+// messages; `config` has the contents of the folder's other files.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 
 namespace plimsoll::data {
 
-// Hugging Face's tokenizer.json.
+// Reads Hugging Face's tokenizer.json.
 std::unique_ptr<Tokenizer> ParseTokenizerJson(std::string_view json, const std::string& name,
                                               const TokenizerConfig& config = {});
 
-// GPT-2's encoder.json and vocab.bpe.
+// Reads GPT-2's encoder.json and vocab.bpe.
 std::unique_ptr<Tokenizer> ParseGpt2Files(std::string_view encoder, const std::string& encoder_name,
                                           std::string_view merges, const std::string& merges_name,
                                           const TokenizerConfig& config = {});

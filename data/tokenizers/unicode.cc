@@ -30,8 +30,8 @@ std::string Mapped(std::string_view text, int options) {
   return out;
 }
 
-// Unicode's technical standard 18, annex C: \w. What is alphabetic and no letter, letter's number
-// or mark are the circled and squared letters.
+// Characters of \w: Unicode's technical standard 18, annex C. Circled and squared letters are
+// alphabetic, but are neither letters, letter numbers nor marks.
 bool IsOfWords(char32_t code) {
   if (code == kNoCharacter) return false;
   if (code == 0x200C || code == 0x200D) return true;  // joiners
@@ -122,7 +122,8 @@ std::string ToNfc(std::string_view text) { return Mapped(text, UTF8PROC_COMPOSE)
 std::string ToNfd(std::string_view text) { return Mapped(text, UTF8PROC_DECOMPOSE); }
 
 std::string ToLower(std::string_view text) {
-  constexpr char32_t kCapitalIWithDot = 0x130;  // the one letter that becomes two (SpecialCasing)
+  // The only letter whose lower case has two characters (SpecialCasing).
+  constexpr char32_t kCapitalIWithDot = 0x130;
   std::string out;
   out.reserve(text.size());
   for (size_t i = 0; i < text.size();) {

@@ -13,7 +13,7 @@
 namespace plimsoll::data {
 namespace {
 
-constexpr size_t kMostSeen = size_t{1} << 16;  // words whose ids are kept
+constexpr size_t kMostSeen = size_t{1} << 16;  // the most words whose ids are cached
 
 struct TextHash {
   using is_transparent = void;
@@ -41,7 +41,7 @@ class WordPieceTokenizer final : public Tokenizer {
     unknown_ = unknown->second;
     for (const AddedToken& token : description.added) {
       AddedToken own = token;
-      own.id = ids_.at(token.content);  // of equal ones the last
+      own.id = ids_.at(token.content);  // if a token occurs twice, its last id
       if (special_.emplace(token.content, own.id).second) finder_.Add(token.content, own);
     }
     finder_.Sort();
@@ -52,13 +52,13 @@ class WordPieceTokenizer final : public Tokenizer {
     const auto push = [&](int32_t id) { out->push_back(id); };
     const auto plain = [&](std::string_view part) { EncodePlain(part, out); };
     if (!options_.lower_case) return finder_.ForEach(text, plain, push);
-    // A special token in lower case is found in text that was in upper case, as BertTokenizer does.
+    // A lower-case special token is also found in text that was in upper case, as in BertTokenizer.
     finder_.ForEach(
         text, [&](std::string_view part) { finder_.ForEach(ToLower(part), plain, push); }, push);
   }
 
-  // Blanks and newlines part words, and whatever a word is made of stays on its side of them:
-  // composition, accents, lower case. A token may have them within.
+  // Words end at blanks and newlines, and composition, removal of accents and lower-casing do not
+  // cross them. Only a special token could contain a blank.
   size_t EncodeStart(std::string_view text, std::vector<int32_t>* out, Place place) const override {
     const size_t end = text.find_last_of(" \n");
     if (end == text.npos || finder_.HaveBlanks()) return 0;
@@ -120,7 +120,7 @@ class WordPieceTokenizer final : public Tokenizer {
   }
 
   void EncodeSpaced(std::string_view spaced, std::vector<int32_t>* out) const {
-    // What was removed from it can leave a special token, which then stays whole.
+    // Removing accents can produce a special token, which is not split.
     const std::string text = WithoutAccents(spaced, options_);
     const auto special = special_.find(text);
     if (special != special_.end()) return out->push_back(special->second);
@@ -128,7 +128,7 @@ class WordPieceTokenizer final : public Tokenizer {
   }
 
   void EncodeWord(std::string_view word, std::vector<int32_t>* out) const {
-    std::vector<size_t> bounds;  // where characters begin, and the end
+    std::vector<size_t> bounds;  // where each character begins, and the end
     ForEachCodePoint(word, [&](std::string_view sequence, char32_t) {
       bounds.push_back(static_cast<size_t>(sequence.data() - word.data()));
     });
@@ -143,8 +143,8 @@ class WordPieceTokenizer final : public Tokenizer {
     }
   }
 
-  // Pushes the longest token that the word has from character `begin` on; returns the character
-  // behind it, or 0 if there is none.
+  // Pushes the longest token that the word has at character `begin`. Returns the index of the
+  // character after it, or 0 if the vocabulary has no such token.
   size_t PushLongestPiece(std::string_view word, const std::vector<size_t>& bounds, size_t begin,
                           std::vector<int32_t>* out) const {
     std::string piece(begin > 0 ? kContinuation : "");
@@ -164,7 +164,7 @@ class WordPieceTokenizer final : public Tokenizer {
   std::vector<std::string> tokens_;
   BertWordOptions options_;
   int64_t longest_word_;
-  size_t longest_token_ = 0;  // bytes
+  size_t longest_token_ = 0;  // in bytes
   ByText<int32_t> ids_, special_;
   AddedTokenFinder finder_;
   int32_t unknown_ = 0;

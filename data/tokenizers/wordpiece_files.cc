@@ -1,4 +1,4 @@
-// Readers of the files of WordPiece tokenizers: vocab.txt with tokenizer_config.json, and
+// Reads the files of WordPiece tokenizers: vocab.txt with tokenizer_config.json, and
 // tokenizer.json.
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@
 namespace plimsoll::data {
 namespace {
 
-// Ids are indices of tables: a single huge id must not create a huge table.
+// Ids are indices of tables, and a single huge id must not create a huge table.
 constexpr int64_t kMostGaps = 1024;
 
 void SetToken(const JsonField& field, int64_t id, const std::string& token, int64_t limit,
@@ -31,8 +31,8 @@ void SetToken(const JsonField& field, int64_t id, const std::string& token, int6
   description->tokens[static_cast<size_t>(id)] = token;
 }
 
-// The tokens of a vocab.txt by their ids, the numbers of the lines. Lines end as in Python's text
-// files: with \n, \r\n or \r.
+// Reads the tokens of a vocab.txt; a token's id is the number of its line. Lines end as in Python's
+// text files: with \n, \r\n or \r.
 std::vector<std::string> ReadLines(std::string_view text, const std::string& name) {
   std::vector<std::string> lines;
   while (!text.empty()) {
@@ -49,12 +49,12 @@ std::vector<std::string> ReadLines(std::string_view text, const std::string& nam
   return lines;
 }
 
-// Tokenizers of transformers whose algorithm is BertTokenizer's.
+// Tokenizers of transformers with the algorithm of BertTokenizer.
 constexpr std::string_view kClasses[] = {
     "BertTokenizer",       "DistilBertTokenizer",  "ElectraTokenizer",  "ConvBertTokenizer",
     "MobileBertTokenizer", "SqueezeBertTokenizer", "LayoutLMTokenizer", "LxmertTokenizer"};
 
-// The roles of kBertSpecialTokens, in their order.
+// The roles of kBertSpecialTokens, in the same order.
 constexpr const char* kRoles[] = {"pad_token", "unk_token", "cls_token", "sep_token", "mask_token"};
 
 void ReadWordOptions(const JsonField& lower_case, const JsonField& strip_accents,
@@ -76,7 +76,7 @@ void ReadConfig(const TokenizerConfig& config, WordPieceDescription* description
   description->unknown = ContentOf(config["unk_token"], description->unknown);
 }
 
-// Adds what the folder's other files say about tokens.
+// Adds the tokens that the folder's other files describe.
 TokenizerFacts AddTokens(const TokenizerConfig& config, WordPieceDescription* description) {
   std::map<std::string, int64_t> ids;
   for (size_t id = 0; id < description->tokens.size(); ++id) {
@@ -100,7 +100,7 @@ TokenizerFacts AddTokens(const TokenizerConfig& config, WordPieceDescription* de
   return facts;
 }
 
-// The tokens that transformers names by itself, where the vocabulary has them.
+// Adds the default special tokens of transformers, if the vocabulary has them.
 void AddDefaults(WordPieceDescription* description, TokenizerFacts* facts) {
   for (size_t i = 0; i < std::size(kRoles); ++i) {
     const std::string content(kBertSpecialTokens[i]);

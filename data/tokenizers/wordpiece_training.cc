@@ -17,9 +17,9 @@
 namespace plimsoll::data {
 namespace {
 
-constexpr int64_t kReportEvery = 1000;  // tokens
+constexpr int64_t kReportEvery = 1000;  // tokens between progress reports
 
-// Words are cut into pieces of the vocabulary, by id; a merge joins pieces.
+// A word, split into pieces of the vocabulary (by id), and its count. A merge joins two pieces.
 struct Word {
   std::vector<int32_t> pieces;
   int64_t count = 0;
@@ -34,11 +34,11 @@ struct PairHash {
   }
 };
 
-// A pair as it was counted at some time.
+// A pair with its count at some time, which may be outdated.
 struct Candidate {
   int64_t count = 0;
   Pair pair;
-  // The top of a heap: the commonest, then the first in the vocabulary.
+  // Order of the heap: the most frequent pair first, then the first one in the vocabulary.
   bool operator<(const Candidate& other) const {
     return std::tie(count, other.pair) < std::tie(other.count, pair);
   }
@@ -52,7 +52,7 @@ class Merger {
     }
   }
 
-  // A word whose characters all have tokens.
+  // Adds a word; all its characters must have tokens.
   void Add(std::string_view word, int64_t count) {
     Word cut = {.pieces = {}, .count = count};
     ForEachCodePoint(word, [&](std::string_view character, char32_t) {
@@ -72,8 +72,8 @@ class Merger {
       heap_.pop();
       const int64_t count = counts_.at(top.pair);
       if (count != top.count) {
-        // The pair has become rarer since it was pushed; pairs that became commoner were pushed
-        // when they did.
+        // The pair has become less frequent since it was pushed. Pairs that became more frequent
+        // were pushed again at that time.
         if (count > 0 && count < top.count) heap_.push({count, top.pair});
         continue;
       }
@@ -86,7 +86,7 @@ class Merger {
   std::vector<std::string> Take() { return std::move(tokens_); }
 
  private:
-  // Counts the pairs of a word, or takes them back with sign −1.
+  // Counts the pairs of a word; with sign −1, subtracts them.
   void CountPairs(size_t number, int64_t sign) {
     const Word& word = words_[number];
     for (size_t i = 0; i + 1 < word.pieces.size(); ++i) {
@@ -105,14 +105,14 @@ class Merger {
   void Merge(const Pair& pair) {
     std::string joined = tokens_[static_cast<size_t>(pair.first)] +
                          tokens_[static_cast<size_t>(pair.second)].substr(kContinuation.size());
-    // Two pairs can make one piece: a + ##bc, ab + ##c.
+    // Two different pairs can give the same piece: a + ##bc, ab + ##c.
     const auto [known, is_new] = ids_.emplace(joined, static_cast<int32_t>(tokens_.size()));
     if (is_new) tokens_.push_back(std::move(joined));
     const std::vector<uint32_t> places = std::move(places_[pair]);
     places_.erase(pair);
     for (const uint32_t number : places) {
       std::vector<int32_t>& pieces = words_[number].pieces;
-      if (!Holds(pieces, pair)) continue;  // an earlier merge has taken a piece away
+      if (!Holds(pieces, pair)) continue;  // an earlier merge has removed the pair
       CountPairs(number, -1);
       size_t out = 0;
       for (size_t i = 0; i < pieces.size(); ++out) {
@@ -138,13 +138,14 @@ class Merger {
   std::unordered_map<std::string, int32_t> ids_;
   std::vector<Word> words_;
   std::unordered_map<Pair, int64_t, PairHash> counts_;
-  // The words that held a pair when it was last counted there, some of them several times.
+  // For each pair, the words that contained it when it was last counted there; a word may occur
+  // several times.
   std::unordered_map<Pair, std::vector<uint32_t>, PairHash> places_;
-  std::unordered_set<Pair, PairHash> changed_;  // pairs that were counted anew
+  std::unordered_set<Pair, PairHash> changed_;  // pairs whose count has changed
   std::priority_queue<Candidate> heap_;
 };
 
-// The characters of the words, the commonest `most` of them; of equally common ones, those of the
+// The `most` most frequent characters of the words; among equally frequent ones, those with the
 // lowest code points.
 std::map<char32_t, std::string> CharactersOf(const WordCounts& counts, int64_t most) {
   std::map<char32_t, std::pair<int64_t, std::string>> found;
@@ -178,7 +179,7 @@ void WordCounts::Add(std::string_view text) {
 std::vector<std::string> TrainWordPieces(const WordCounts& counts, const WordPieceTraining& options,
                                          const std::function<void(int64_t tokens)>& progress) {
   const std::map<char32_t, std::string> characters = CharactersOf(counts, options.characters);
-  // In the order of their bytes, so that nothing depends on the order of a hash table.
+  // Words are sorted by their bytes, so that nothing depends on the order of a hash table.
   std::vector<std::pair<std::string_view, int64_t>> words;
   std::set<char32_t> continuing;
   for (const auto& [word, count] : counts.words()) {

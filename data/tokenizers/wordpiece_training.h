@@ -1,15 +1,16 @@
-// Makes a WordPiece vocabulary of text. The pieces are merged as in byte-pair encoding (Sennrich,
-// Haddow, Birch 2016), from characters, by the counts of neighbours in words, which is also what
-// Hugging Face's BertWordPieceTokenizer does. (The likelihood of Schuster and Nakajima 2012, for
-// which no reference exists, would rank the merges otherwise.)
+// Makes a WordPiece vocabulary from text. Pieces are merged as in byte-pair encoding (Sennrich,
+// Haddow, Birch 2016): starting from characters, by the counts of adjacent pieces in words. Hugging
+// Face's BertWordPieceTokenizer does the same. (The likelihood of Schuster and Nakajima 2012, for
+// which no reference implementation exists, would rank the merges differently.)
 //
-// The vocabulary is
+// The vocabulary consists of
 //   1 the special tokens [PAD] [UNK] [CLS] [SEP] [MASK],
-//   2 every character of the text, the commonest `characters` of them, in the order of code points,
-//   3 those that go on words, with ##, in the same order,
-//   4 merges: always the commonest pair of neighbouring pieces; of equally common ones that whose
-//     left, then right piece stands first in the vocabulary.
-// It depends on the words and their counts alone, in whatever order the text comes.
+//   2 the text's `characters` most frequent characters, in the order of code points,
+//   3 those of them that continue words, with ##, in the same order,
+//   4 merges: always of the most frequent pair of adjacent pieces; among equally frequent pairs,
+//   the
+//     one whose left, then right piece is first in the vocabulary.
+// It depends only on the words and their counts, not on the order of the text.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,13 @@
 namespace plimsoll::data {
 
 struct WordPieceTraining {
-  int64_t size = 30000;       // tokens of the vocabulary, special ones included
-  int64_t characters = 1000;  // different characters at most; words with rarer ones are left out
-  int64_t least_count = 2;    // of a pair that is merged
+  int64_t size = 30000;       // tokens of the vocabulary, including special ones
+  int64_t characters = 1000;  // the most different characters; words with rarer ones are left out
+  int64_t least_count = 2;    // smallest count of a pair that is merged
   BertWordOptions words = {};
 };
 
-// Counts words as the tokenizer will cut them.
+// Counts the words into which the tokenizer will split text.
 class WordCounts {
  public:
   explicit WordCounts(const BertWordOptions& options) : options_(options) {}
@@ -43,9 +44,9 @@ class WordCounts {
   std::unordered_map<std::string, int64_t> counts_;
 };
 
-// Tokens by id; fewer than options.size when no pairs are left. `progress` may be empty; it
-// receives the number of tokens so far, now and then. UserError when `size` has no room for the
-// characters.
+// Returns the tokens by id; fewer than options.size if no pairs are left. `progress`, which may be
+// empty, regularly receives the number of tokens so far. Throws a UserError when `size` has no room
+// for the characters.
 std::vector<std::string> TrainWordPieces(const WordCounts& counts, const WordPieceTraining& options,
                                          const std::function<void(int64_t tokens)>& progress = {});
 

@@ -15,9 +15,9 @@
 namespace plimsoll::data {
 namespace {
 
-// Practically endless, and small enough that positions never overflow.
+// Practically endless, but small enough that positions never overflow.
 constexpr int64_t kSyntheticTokens = int64_t{1} << 40;
-// Enough for any evaluation, and small enough to be evaluated in full.
+// Enough for any evaluation, but small enough to be evaluated in full.
 constexpr int64_t kSyntheticEvalTokens = int64_t{1} << 16;
 
 constexpr const char* kEvalKey = "data.eval";
@@ -40,8 +40,8 @@ SourceList OpenShards(const std::vector<std::string>& patterns, const DataOption
   return sources;
 }
 
-// UserError where the options are not for files of this kind. Text that is held out next to packed
-// examples is read in windows.
+// Throws a UserError if an option does not apply to files of this kind. Held-out text is read in
+// windows even if the training data are packed examples.
 void RequireKind(const DataOptions& options, bool examples, const std::string& path,
                  const std::string& key) {
   if (examples && options.documents_apart) {
@@ -73,7 +73,7 @@ void CheckTexts(const std::vector<std::string>& patterns, const DataOptions& opt
   }
 }
 
-// Their headers and first tokens.
+// Checks the headers and the first tokens of token files.
 void CheckShards(const std::vector<std::string>& patterns, const DataOptions& options,
                  const std::string& key) {
   constexpr int64_t kFirst = int64_t{1} << 16;
@@ -83,15 +83,15 @@ void CheckShards(const std::vector<std::string>& patterns, const DataOptions& op
   }
 }
 
-// How text becomes the tokens of a part.
+// How text is converted to the tokens of a part.
 struct Reader {
   const DataOptions& options;
   const Tokenizer& tokenizer;
-  std::optional<int32_t> document_end;  // of documents that are kept apart
-  bool* has_chats = nullptr;            // becomes true if the files hold chats
+  std::optional<int32_t> document_end;  // set if attention must not cross documents
+  bool* has_chats = nullptr;            // set to true if the files contain chats
 };
 
-// Joins the documents, or the examples, into one source, and packs the examples if they are to be.
+// Joins the documents, or the examples, into one source. Packs examples if the options say so.
 MixturePart Encode(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
                    const Reader& reader, const std::string& name) {
   if (part.empty()) return {};
@@ -101,7 +101,7 @@ MixturePart Encode(const Texts& texts, const DocumentSplit& split, const Documen
                              .masked = texts.examples,
                              .text_bytes = part.bytes()});
   const bool packs = texts.examples && options.packing != Packing::kConcatenate;
-  std::vector<int64_t> ends;  // of examples, in tokens
+  std::vector<int64_t> ends;  // the ends of examples, in tokens
   EncodeTexts(texts, split, part, reader.tokenizer,
               {.delimiter = options.split.delimiter, .name = name},
               [&](std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss) {
@@ -128,7 +128,7 @@ MixturePart Encode(const Texts& texts, const DocumentSplit& split, const Documen
   return read;
 }
 
-// Opens text files without holding out a part.
+// Opens text files without holding out any of them.
 MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& reader,
                           const std::string& key) {
   const DataOptions& options = reader.options;
@@ -137,7 +137,7 @@ MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& r
   SplitOptions split_options = options.split;
   split_options.eval_fraction = 0;
   if (texts.examples) {
-    // In the order of the files.
+    // Examples are read in the order of the files.
     const FoundExamples found = FindExamples(texts.files, options.split.chats, reader.tokenizer);
     if (found.chats && reader.has_chats != nullptr) *reader.has_chats = true;
     return Encode(texts, {}, DocumentList(found.index, 0, found.index->size()), reader, key);
@@ -146,7 +146,7 @@ MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& r
   return Encode(texts, split, split.train, reader, key);
 }
 
-// Opens files of text or, without a tokenizer, of tokens.
+// Opens text files or, without a tokenizer, token files.
 MixturePart OpenWhole(const DataOptions& options, const std::vector<std::string>& files,
                       const Tokenizer* tokenizer, std::optional<int32_t> document_end,
                       const std::string& key, bool* has_chats = nullptr) {
@@ -158,12 +158,12 @@ MixturePart OpenWhole(const DataOptions& options, const std::vector<std::string>
   return part;
 }
 
-// The key of a part of data.train, for messages.
+// The name of a part of data.train in messages.
 std::string KeyOf(const DataOptions& options, size_t part) {
   return options.train.size() == 1 ? "data.train" : fmt::format("data.train[{}]", part);
 }
 
-// UserError for options that contradict one another, whatever the files hold.
+// Throws a UserError for options that contradict each other, whatever the files contain.
 void CheckOptions(const DataOptions& options) {
   if (options.synthetic && (!options.train.empty() || !options.eval.empty())) {
     throw UserError(
@@ -183,7 +183,7 @@ void CheckOptions(const DataOptions& options) {
   }
 }
 
-// Calls visit(files, key) for each list of files.
+// Calls visit(files, key) for each list of files in the options.
 void ForEachList(
     const DataOptions& options,
     FunctionRef<void(const std::vector<std::string>& files, const std::string& key)> visit) {
@@ -196,7 +196,7 @@ void ForEachList(
 // The training part and the held-out part of a list of text files.
 struct TextSplit {
   MixturePart train, eval;
-  std::string note = {};  // NoteOfEnds
+  std::string note = {};  // the result of NoteOfEnds
 };
 TextSplit OpenSplitText(const std::vector<std::string>& files, const Reader& reader,
                         const std::string& key) {
@@ -229,7 +229,8 @@ std::unique_ptr<Tokenizer> LoadTokenizerOf(const DataOptions& options, const std
   return tokenizer;
 }
 
-// The token that ends documents, if they are to be kept apart. `tokenizer`: of text, or nullptr.
+// The token that ends documents, if attention must not cross them. `tokenizer`: the tokenizer of
+// text, or nullptr.
 std::optional<int32_t> DocumentEndOf(const DataOptions& options, const Tokenizer* tokenizer) {
   if (!options.documents_apart) return std::nullopt;
   const std::unique_ptr<Tokenizer> of_files =

@@ -1,4 +1,5 @@
-// Opens the `data:` section: sources to train on and, if the section has any, to evaluate on.
+// Opens the data of the section `data:`: training sources and, if the section has any, evaluation
+// sources.
 #pragma once
 
 #include <cstdint>
@@ -14,62 +15,62 @@
 
 namespace plimsoll::data {
 
-// Paths or shell patterns, and their weight relative to other such lists (mixture.h).
+// A list of paths or shell patterns, and its weight relative to the other lists (mixture.h).
 struct WeightedFiles {
   std::vector<std::string> files;
   double weight = 1;
 };
 
-// With a tokenizer, `train` and `eval` are text files or examples (*.jsonl, examples.h), which are
-// tokenised into a scratch file when they are opened (scratch_tokens.h). Without a tokenizer they
-// are token files, which are mapped.
+// With a tokenizer, `train` and `eval` are files of text or examples (*.jsonl, examples.h). They
+// are tokenised into a scratch file when they are opened (scratch_tokens.h). Without a tokenizer
+// they are token files, which are mapped.
 struct DataOptions {
   std::vector<WeightedFiles> train;
-  std::vector<std::string> eval;     // paths or shell patterns
-  std::vector<std::string> exclude;  // names left out of train and eval, for example "*.dat"
-  bool synthetic = false;            // random tokens instead of files
+  std::vector<std::string> eval;  // paths or shell patterns
+  // File names to leave out of train and eval, for example "*.dat".
+  std::vector<std::string> exclude;
+  bool synthetic = false;  // random tokens instead of files
   TokenFormat format = TokenFormat::kAuto;
-  std::string tokenizer;  // see LoadTokenizer; "": the files hold tokens
-  // For text: how to split it into documents, and the fraction of `train` that is held out when
-  // there is no `eval`.
+  std::string tokenizer;  // see LoadTokenizer; "": the files contain tokens
+  // For text: how to split it into documents, and the fraction of `train` that is held out if there
+  // is no `eval`.
   SplitOptions split;
-  // What becomes of examples. UserError for other text to train on unless they are concatenated.
+  // How examples are packed into rows. Other training text only allows kConcatenate (UserError).
   Packing packing = Packing::kConcatenate;
-  TooLong too_long = TooLong::kTruncate;  // of pairs (split.chats.pairs) not kSplit
-  // Documents of text, or of token files, are kept apart: they end with the end-of-text token of
-  // `tokenizer`, or of `end_tokenizer` for token files.
+  TooLong too_long = TooLong::kTruncate;  // may not be kSplit for pairs (split.chats.pairs)
+  // Attention does not cross documents, of text or of token files: they end with the end-of-text
+  // token of `tokenizer`, or of `end_tokenizer` for token files.
   bool documents_apart = false;
   std::string end_tokenizer;
-  int64_t vocab = 0;  // the model's
-  int64_t sequence =
-      0;              // tokens of a sample: of packed rows; and one of synthetic ones is held out
-  uint64_t seed = 0;  // of the synthetic tokens
+  int64_t vocab = 0;     // the model's vocabulary
+  int64_t sequence = 0;  // tokens in a sample of packed rows; synthetic data hold out one sample
+  uint64_t seed = 0;     // seed of synthetic tokens
 };
 
-// `train` has a part for each of options.train. `eval` has one part, or, if it is held out of
+// `train` has a part for each of options.train. `eval` has a single part or, if it is held out of
 // `train`, as many parts as `train`.
 struct DataSet {
   std::vector<MixturePart> train, eval;
-  std::string note = {};  // a line about them, indented; empty: none
+  std::string note = {};  // an indented line about the data; empty: nothing to report
   // Options that have no effect on these files: "KEY: has no effect: why".
   std::vector<std::string> unused = {};
 };
 
-// The tokenizer that options.tokenizer names; nullptr where it names none. UserError, which begins
-// with the key, when it can't be read or has more ids than the model.
+// Loads the tokenizer that options.tokenizer names; nullptr if it names none. A UserError begins
+// with the key when the tokenizer cannot be read or has more ids than the model.
 std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options);
 
-// Every token file is a source of its own; the text of a part is one source. UserErrors name the
-// key or file.
+// Opens the data. Every token file becomes a source; the text of a part becomes a single source.
+// UserErrors name the key or file.
 DataSet OpenData(const DataOptions& options);
 
-// About how many bytes of files OpenData reads.
+// The approximate size of the files that OpenData reads, in bytes.
 int64_t BytesOf(const DataOptions& options);
-// Throws what OpenData throws, as far as the names, the headers and the beginnings of the files
-// show it: nothing is tokenised.
+// Throws the errors of OpenData that the names, the headers and the beginnings of the files show.
+// Tokenises nothing.
 void CheckData(const DataOptions& options);
 
-// Opens these files in full, instead of options.train and options.eval, as one part; `key` names
+// Opens these files in full, as one part, instead of options.train and options.eval. `key` names
 // them in messages.
 MixturePart OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
                       const std::string& key);

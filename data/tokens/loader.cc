@@ -14,12 +14,12 @@ namespace {
 // Streams of random numbers drawn from one seed.
 constexpr uint64_t kOrderStream = 1, kOffsetStream = 2;
 
-// A source with fewer windows than this gives up none (see the header).
+// The number of windows from which a source leaves out one for a random offset (loader.h).
 constexpr int64_t kWindowsToSpareOne = 16;
 
 struct WindowCut {
   int64_t windows = 0;
-  int64_t max_offset = 0;  // tokens
+  int64_t max_offset = 0;  // in tokens
 };
 
 WindowCut CutSource(int64_t tokens, int64_t sequence) {
@@ -29,15 +29,15 @@ WindowCut CutSource(int64_t tokens, int64_t sequence) {
   WindowCut cut;
   cut.windows = whole < kWindowsToSpareOne ? whole : whole - 1;
   cut.max_offset = tokens - 1 - cut.windows * sequence;
-  // Larger offsets would only repeat the same cut without its first window.
+  // Larger offsets would give the same windows, except the first one.
   cut.max_offset = std::min(cut.max_offset, sequence - 1);
   return cut;
 }
 
-// A stream of random numbers drawn from the seed, besides those of WindowOrder.
+// A stream of random numbers, different from those of WindowOrder.
 constexpr uint64_t kPartStream = 3;
 
-// The first part uses the seed itself, so that a single part has the order of a plain list.
+// The first part uses the seed itself, so that a single part has the same order as a plain list.
 uint64_t SeedOf(uint64_t seed, size_t part) {
   return part == 0 ? seed : Hash(seed, kPartStream, part);
 }
@@ -57,7 +57,7 @@ void CheckOptions(int64_t batch, int64_t sequence, int64_t accumulate, int64_t r
   }
 }
 
-// Where an epoch has the item that comes at `index` of its shuffled order.
+// The item at `index` of an epoch's shuffled order.
 int64_t Shuffled(int64_t items, uint64_t seed, int64_t epoch, int64_t index) {
   const Permutation order(static_cast<uint64_t>(items),
                           Hash(seed, kOrderStream, static_cast<uint64_t>(epoch)));
@@ -223,7 +223,7 @@ int64_t BatchLoader::CountTokens(int64_t first, int64_t sequences) const {
 int64_t BatchLoader::SequencesWithoutTargets() const {
   int64_t without = 0;
   for (const PartOrder& part : parts_) {
-    // A window without a mask has targets, unless it is ends of documents alone.
+    // A window without a mask has targets, unless all its targets follow an end of a document.
     if (part.rows() == nullptr && !part.stream().has_mask()) continue;
     for (int64_t i = 0; i < part.sequences(); ++i) without += part.CountTargets(i) == 0;
   }

@@ -11,7 +11,7 @@ namespace {
 constexpr int kFractionBits = 62;
 constexpr uint64_t kAll = uint64_t{1} << kFractionBits;
 
-// n · taken, rounded. When n grows by one, the result stays or grows by one.
+// Computes n · taken, rounded. If n increases by one, the result increases by zero or one.
 int64_t Taken(int64_t n, uint64_t taken) {
   const unsigned __int128 product = static_cast<unsigned __int128>(n) * taken;
   return static_cast<int64_t>((product + kAll / 2) >> kFractionBits);

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int32_t kNone = -1;
 
-// The items by length, longest first: a counting sort.
+// Sorts the items by length, longest first, with a counting sort.
 std::vector<int32_t> ByLength(std::span<const int32_t> lengths, int32_t longest) {
   std::vector<int32_t> next(static_cast<size_t>(longest) + 1);
   for (const int32_t length : lengths) {
@@ -34,7 +34,7 @@ std::vector<int32_t> ByLength(std::span<const int32_t> lengths, int32_t longest)
   return order;
 }
 
-// Bins by the room that they have left; of equal ones, the one that came first leaves first.
+// Bins ordered by their free room; among bins with equal room, first in, first out.
 class OpenBins {
  public:
   explicit OpenBins(int32_t room)
@@ -43,7 +43,8 @@ class OpenBins {
   struct Bin {
     int32_t number = kNone, room = 0;
   };
-  // Takes out a bin with the least room from `length` on; number kNone: no bin has that room.
+  // Removes and returns a bin with the least room that is at least `length`. Its number is kNone if
+  // no bin has that room.
   Bin Take(int32_t length) {
     const auto least = rooms_.lower_bound(length);
     if (least == rooms_.end()) return {};
@@ -69,9 +70,9 @@ class OpenBins {
   }
 
  private:
-  std::set<int32_t> rooms_;             // that some bin has left
-  std::vector<int32_t> heads_, tails_;  // by room: a list of bins
-  std::vector<int32_t> next_;           // by bin
+  std::set<int32_t> rooms_;             // the distinct amounts of free room
+  std::vector<int32_t> heads_, tails_;  // for each amount of room, a linked list of bins
+  std::vector<int32_t> next_;           // for each bin, the next one in its list
 };
 
 const char* NameOf(Packing packing) { return packing == Packing::kBestFit ? "best_fit" : "none"; }
@@ -88,7 +89,7 @@ std::string TooLongText(TooLong too_long, int64_t sequence) {
   throw InternalError("packing: no such choice");
 }
 
-// UserErrors where nothing is left of the examples.
+// Throws a UserError if no example is left.
 void CheckExamples(const PackedRows::Counts& counts, bool empty, int64_t sequence,
                    const std::string& key) {
   if (counts.examples == 0) {
@@ -209,10 +210,10 @@ bool PackedRows::HasTarget(int64_t start, int64_t length) const {
   return length > 1 && source_->CountTargets(start + 1, length - 1) > 0;
 }
 
-// Sorts the pieces by their rows.
+// Sorts the pieces by row.
 void PackedRows::PackBestFit() {
-  const auto texts = static_cast<size_t>(texts_of_example());  // pieces of an item
-  std::vector<int32_t> lengths;                                // of items
+  const auto texts = static_cast<size_t>(texts_of_example());  // pieces in each item
+  std::vector<int32_t> lengths;                                // lengths of the items
   for (size_t i = 0; i < pieces_.lengths.size(); i += texts) {
     lengths.push_back(std::accumulate(pieces_.lengths.begin() + static_cast<int64_t>(i),
                                       pieces_.lengths.begin() + static_cast<int64_t>(i + texts),

@@ -15,17 +15,17 @@ namespace plimsoll::data {
 namespace {
 
 constexpr size_t kTokenBytesAtOnce = size_t{256} << 10;  // bytes
-constexpr int64_t kChunk = 4096;                         // tokens that are read at a time
+constexpr int64_t kChunk = 4096;                         // tokens read at a time
 
 int WidthOf(const ScratchTokensForm& form) {
   if (form.masked) return 4;
   return form.vocab <= int64_t{1} << 8 ? 1 : form.vocab <= int64_t{1} << 16 ? 2 : 4;
 }
 
-// What the tokens take at most while there are no measurements: one for each byte of text.
+// The estimate of the size before tokens are measured: one token for each byte of text.
 int64_t MostBytes(const ScratchTokensForm& form) { return form.text_bytes * WidthOf(form); }
 
-// T is the type in which tokens are stored. In a masked file a token without loss is stored as its
+// T is the stored type of tokens. In a masked file, a token without loss is stored as its
 // complement, a negative number.
 template <typename T>
 class ScratchTokens final : public TokenSource {
@@ -103,7 +103,7 @@ void ScratchTokenWriter::Append(std::span<const int32_t> ids, int64_t text_bytes
           fmt::format("{}: id {} of a vocabulary of {}", form_.name, id, form_.vocab));
     }
     if (buffer_.size() + static_cast<size_t>(width_) > kTokenBytesAtOnce) Flush();
-    // The low bytes come first (token_file.cc checks that they do).
+    // Copies the low bytes, which come first (token_file.cc checks the byte order).
     const int32_t stored = carries_loss ? id : ~id;
     const auto* const bytes = reinterpret_cast<const std::byte*>(&stored);
     buffer_.insert(buffer_.end(), bytes, bytes + width_);

@@ -13,14 +13,14 @@
 namespace plimsoll::data {
 namespace {
 
-// Of an epoch of all parts.
+// The number of samples in an epoch of all parts.
 int64_t SamplesOf(const BatchLoader& loader) {
   int64_t samples = 0;
   for (const PartOrder& part : loader.parts()) samples += part.sequences();
   return samples;
 }
 
-// Of a sequence, without padding.
+// The mean number of tokens in a sequence, without padding.
 double MeanTokens(const BatchLoader& loader) {
   constexpr int64_t kMany = 100'000;
   const int64_t samples = std::min(SamplesOf(loader), kMany);
@@ -108,7 +108,7 @@ std::optional<int64_t> TokenData::epoch_samples() const {
   return loader_.parts().front().sequences();
 }
 
-// "3.2 epochs", counted over all steps of the run.
+// The number of epochs in the run, over all its steps: "3.2 epochs".
 std::string TokenData::EpochsText(size_t part, const Reading& reading) const {
   const auto read = static_cast<double>(loader_.mixture().Count(part, reading.samples));
   return fmt::format("{:.3g} epochs",
@@ -157,7 +157,7 @@ HeldOutTokens::HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequ
                              const std::string& key)
     : sequence_(sequence) {
   if (sequence < 1 || most < 0) throw InternalError("data: held-out windows of no tokens");
-  std::vector<int64_t> held_out;  // samples of each part
+  std::vector<int64_t> held_out;  // the number of samples in each part
   int64_t all = 0, tokens = 0;
   for (const MixturePart& part : parts) {
     const PartOrder& read =
@@ -172,8 +172,8 @@ HeldOutTokens::HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequ
         "model.sequence",
         key, tokens, sequence));
   }
-  // Each part gives its share by weight as far as it reaches; parts with more samples give the
-  // rest.
+  // Each part gives samples in proportion to its weight, as far as it has them; larger parts give
+  // the rest.
   const Mixture mixture(parts);
   const int64_t wanted = most > 0 ? std::min(most, all) : all;
   int64_t missing = wanted;

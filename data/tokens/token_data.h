@@ -1,7 +1,7 @@
-// Token sequences as a source of data: fills the inputs "tokens", "targets" and "positions",
-// i32[B,T], of language models, and "reference", f32[B,T], of those that learn preferences.
-// Positions are those of tokens in their documents, from 0 (transformers' position_ids); padding is
-// a document of its own.
+// The data source of token sequences: fills the inputs "tokens", "targets" and "positions",
+// i32[B,T], of language models, and "reference", f32[B,T], of models that learn preferences.
+// Positions are counted within each document, from 0 (transformers' position_ids); padding counts
+// as a document.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@
 
 namespace plimsoll::data {
 
-// The slots of the inputs that tokens fill. UserError when there is a slot of another input.
+// The slots of a token source's inputs. Throws a UserError when there is a slot of another input.
 struct TokenSlots {
   std::span<int32_t> tokens, targets;
   std::span<int32_t> positions;  // empty: the program has no such input
   std::span<float> reference;    // empty: the program has no such input
 
-  // The parts of the slots for sequence number `row` of the batch.
+  // The part of the slots for row `row` of the batch.
   TokenRow Row(int64_t row, int64_t sequence) const {
     const int64_t at = row * sequence;
     return {.tokens = tokens.data() + at,
@@ -39,14 +39,14 @@ TokenSlots TokenSlotsOf(std::span<const graph::Slot> slots);
 
 class TokenData final : public Source {
  public:
-  // `synthetic`: the data are random tokens, which have no end. UserError when the data cannot fill
-  // a step.
+  // `synthetic`: the data are endless random tokens. Throws a UserError when the data cannot fill a
+  // step.
   TokenData(DataSet data, const LoaderOptions& options, int64_t vocab, bool synthetic);
 
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override;
   int64_t CountTargets(std::string_view objective, int64_t first, int64_t count) const override;
   std::optional<int64_t> CountTokens(int64_t first, int64_t count) const override;
-  // In tokens: the sum over all parts, then each part.
+  // Sizes in tokens: the sum over all parts, then each part.
   std::vector<int64_t> sizes() const override;
   std::vector<std::string> checksums() const override;
   std::optional<int64_t> epoch_samples() const override;
@@ -62,16 +62,17 @@ class TokenData final : public Source {
   BatchLoader loader_;
   int64_t sequence_, vocab_;
   bool synthetic_;
-  int64_t without_targets_;  // samples of an epoch in which no target counts
+  int64_t without_targets_;  // samples in an epoch without a target that carries loss
 };
 
-// The held-out windows of T tokens, in order and without overlap, or the rows of T tokens that
-// examples are packed into; one is a sample. With several parts, each gives its share by weight, as
-// far as it reaches. Rows after the last one hold token 0 and ignored targets. Fills the same
-// inputs as TokenData.
+// Held-out token sequences: windows of T tokens, in order and without overlap, or the rows of T
+// tokens that examples are packed into. A sample is a window or a row. With several parts, each
+// gives samples in proportion to its weight, as far as it has them. Rows after the last sample hold
+// token 0 and ignored targets. Fills the same inputs as TokenData.
 class HeldOutTokens final : public Source {
  public:
-  // At most `most` samples, or all with 0. UserError, which names `key`, without any.
+  // Uses at most `most` samples; 0: all. Throws a UserError, which names `key`, if there is no
+  // sample.
   HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequence, int64_t most,
                 const std::string& key = "data.eval");
 
@@ -90,7 +91,7 @@ class HeldOutTokens final : public Source {
 
   int64_t sequence_;
   std::vector<PartOrder> parts_;
-  std::vector<int64_t> first_;  // [parts + 1], prefix sums of samples
+  std::vector<int64_t> first_;  // [parts + 1], prefix sums of the numbers of samples
 };
 
 }  // namespace plimsoll::data

@@ -24,11 +24,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are read in place");
 
-// The position of the ids in a file, and their width.
+// The position and width of the ids in a file.
 struct Layout {
   bool header = false;
   int width = 2;
-  int64_t offset = 0;  // bytes
+  int64_t offset = 0;  // in bytes
   int64_t tokens = 0;
 };
 
@@ -173,7 +173,7 @@ class MappedTokens : public TokenFile {
     }
   }
 
-  // A plain maximum, which compilers vectorise: this runs over whole files at start-up.
+  // A simple loop that compilers vectorise, since it runs over complete files at start-up.
   uint32_t Max(int64_t offset, int64_t count) const {
     const T* ids = ids_ + offset;
     T max = 0;
@@ -210,7 +210,8 @@ TokenFormat ParseTokenFormat(std::string_view text) {
 std::shared_ptr<const TokenFile> OpenTokenFile(const std::string& path,
                                                const TokenFileOptions& options) {
   MappedFile file(path);
-  // A token file can begin with a compression format's magic bytes, so the name must match as well.
+  // A token file can begin with a compression format's magic bytes by chance, so the file's
+  // extension must match as well.
   if (const auto compression = formats::CompressionByName(path);
       compression != formats::Compression::kNone &&
       compression == formats::CompressionOf(file.bytes())) {
@@ -308,7 +309,7 @@ void TokenFileWriter::Finish() {
 void TokenFileWriter::Commit() {
   if (std::rename(temporary_.c_str(), target_.c_str()) != 0) Fail("cannot be renamed into place");
   temporary_.clear();
-  // The rename itself must survive a power cut: sync the folder's entry to the disk as well.
+  // Syncs the folder's entry to the disk as well, so that the rename survives a power failure.
   SyncNames(std::filesystem::path(target_).parent_path().string());
 }
 

@@ -1,13 +1,14 @@
-// Token files, read through memory mappings and written as streams. Three forms, little-endian:
+// Token files, which are read through memory mappings and written as streams. Three formats, all
+// little-endian:
 //   raw uint16          ids only, as nanoGPT writes them (vocabularies up to 65,536)
 //   raw uint32          ids only, for larger vocabularies
 //   llm.c               256 int32: magic, version, number of tokens, zeros; then the ids as uint16
 //                       (magic 20240520, version 1) or uint32 (magic 20240801, version 7)
-// The header identifies the last form; without a header the element width follows from the
-// vocabulary, or from an explicit format. FILE.mask next to FILE, with one byte per token, says
-// which tokens carry loss as targets (1) and which are ignored (0). UserErrors: missing, empty or
-// truncated file, a header that disagrees with the file's size, an id beyond the vocabulary, a mask
-// of another length.
+// A header identifies the last format. Without a header, the width of ids follows from the
+// vocabulary, or from an explicit format. A file FILE.mask next to FILE, with one byte for each
+// token, says which tokens carry loss as targets (1) and which are ignored (0). UserErrors: a file
+// is missing, empty or truncated, the header contradicts the file's size, an id is outside the
+// vocabulary, or the mask has another length.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@
 namespace plimsoll::data {
 
 enum class TokenFormat { kAuto, kUint16, kUint32 };
-TokenFormat ParseTokenFormat(std::string_view text);  // "auto", "uint16", "uint32"; else UserError
+// "auto", "uint16", "uint32"; throws a UserError for other texts.
+TokenFormat ParseTokenFormat(std::string_view text);
 
 inline constexpr int64_t kHeaderInts = 256;
 inline constexpr int32_t kUint16Magic = 20240520, kUint16Version = 1;
@@ -30,30 +32,30 @@ inline constexpr int32_t kUint32Magic = 20240801, kUint32Version = 7;
 
 struct TokenFileOptions {
   TokenFormat format = TokenFormat::kAuto;
-  int64_t vocab = 0;  // ids must lie below; 0: not known, any id that fits int32
-  // Files up to this size are checked against the vocabulary when they are opened; larger files
-  // only while they are read.
+  int64_t vocab = 0;  // exclusive upper bound of ids; 0: unknown, any id that fits int32 is valid
+  // Files up to this size are checked against the vocabulary when they are opened; larger files are
+  // checked while they are read.
   int64_t scan_limit_bytes = int64_t{256} << 20;
 };
 
 class TokenFile : public TokenSource {
  public:
   virtual bool has_header() const = 0;
-  virtual int width() const = 0;       // bytes a token: 2 or 4
-  virtual uint32_t MaxId() const = 0;  // reads the whole file
+  virtual int width() const = 0;       // bytes in a token: 2 or 4
+  virtual uint32_t MaxId() const = 0;  // reads the complete file
 };
 
 std::shared_ptr<const TokenFile> OpenTokenFile(const std::string& path,
                                                const TokenFileOptions& options);
 
 struct TokenFileForm {
-  int width = 2;        // bytes a token: 2 or 4
-  bool header = false;  // llm.c's
+  int width = 2;        // bytes in a token: 2 or 4
+  bool header = false;  // whether the file has llm.c's header
 };
 
-// Writes a token file as a stream: into a temporary file next to it, which replaces the token file
-// only when all data is on the disk. Without Commit() no file is left. UserErrors name the file and
-// the system's reason.
+// Writes a token file as a stream into a temporary file next to it. The temporary file replaces the
+// token file only when all data are on the disk; without Commit() it is deleted. UserErrors name
+// the file and the system's reason.
 class TokenFileWriter {
  public:
   TokenFileWriter(std::string path, const TokenFileForm& form);
@@ -62,7 +64,7 @@ class TokenFileWriter {
   TokenFileWriter& operator=(const TokenFileWriter&) = delete;
   ~TokenFileWriter();
 
-  // Ids must fit the form's width.
+  // Appends ids, which must fit the form's width.
   void Append(std::span<const int32_t> ids);
   // Writes the header and syncs all data to the disk, still under the temporary name.
   void Finish();
@@ -76,7 +78,8 @@ class TokenFileWriter {
   void Write(const void* data, size_t bytes);
   [[noreturn]] void Fail(const char* what) const;
 
-  std::string path_, target_, temporary_;  // as given; with links resolved; until the end
+  // The path as given, the path with links resolved, and the temporary file's path.
+  std::string path_, target_, temporary_;
   TokenFileForm form_;
   std::FILE* file_ = nullptr;
   int64_t tokens_ = 0;

@@ -1,4 +1,4 @@
-// Held-out volumes as samples: windows that cover each of them.
+// Held-out volumes as samples: windows that cover each volume.
 #include <algorithm>
 #include <utility>
 

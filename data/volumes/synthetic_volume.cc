@@ -12,26 +12,27 @@
 namespace plimsoll::data {
 namespace {
 
-// Random numbers of a volume.
+// Purposes of random numbers.
 constexpr uint64_t kShapes = 0, kBackground = 1, kNoise = 2;
 
-constexpr int64_t kOne = 4096;  // 1 in fixed point: 12 binary digits behind the point
+constexpr int64_t kOne = 4096;  // 1 in fixed point, with 12 fractional bits
 
-// The background interpolates points that are 16 voxels apart, each in ±2.
+// The background interpolates random values on a lattice of 16 voxels, each within ±2.
 constexpr int kLatticeBits = 4;
 constexpr int64_t kLattice = int64_t{1} << kLatticeBits;
 constexpr int64_t kAmplitude = 2 * kOne;
 
-// Intensities of objects: 1.5 and 2.25 above the background, then as much below it, and so on by
-// pairs of classes further away, up to 1.5 more; each object has up to ±0.5 of its own.
+// Intensities of objects, relative to the background: the first pair of classes is 1.5 and 2.25
+// above it, the next pair as much below it, and so on with increasing distance, up to 1.5 more.
+// Each object adds its own random value within ±0.5.
 constexpr int64_t kFirstLevel = 3 * kOne / 2, kSecondLevel = 9 * kOne / 4;
 constexpr int64_t kLevelsRange = 3 * kOne / 2, kOwnLevel = kOne / 2;
 
-constexpr int64_t kMostObjects = 3;  // of a class
+constexpr int64_t kMostObjects = 3;  // objects of each class
 
 struct Object {
   int64_t label = 0;
-  std::array<int64_t, 3> first, extent;  // in voxels along D, H, W
+  std::array<int64_t, 3> first, extent;  // first voxel and size along D, H, W
 };
 
 bool IsEllipsoid(int64_t label) { return label % 2 == 1; }
@@ -41,7 +42,7 @@ Object DrawObject(int64_t label, const VolumeSize& size, SampleRandom& random) {
   const int64_t sides[] = {size.depth, size.height, size.width};
   for (size_t axis = 0; axis < 3; ++axis) {
     const int64_t side = sides[axis];
-    // A fourth to a half of the volume for an ellipsoid, a fifth to two fifths for a box.
+    // An ellipsoid takes a fourth to a half of the volume's side, a box a fifth to two fifths.
     const int64_t parts = IsEllipsoid(label) ? 4 : 5;
     const int64_t least = std::max<int64_t>(1, side / parts);
     const int64_t most = std::max(least, 2 * side / parts);
@@ -51,8 +52,8 @@ Object DrawObject(int64_t label, const VolumeSize& size, SampleRandom& random) {
   return object;
 }
 
-// (distance from the object's centre / half its extent)², with 20 binary digits behind the point,
-// of a voxel's centre along an axis.
+// (distance of a voxel's centre from the object's centre / half the object's extent)² along an
+// axis, with 20 fractional bits.
 constexpr int64_t kRadius = int64_t{1} << 20;
 int64_t SquaredRadius(const Object& object, size_t axis, int64_t voxel) {
   const int64_t extent = object.extent[axis];
@@ -60,7 +61,7 @@ int64_t SquaredRadius(const Object& object, size_t axis, int64_t voxel) {
   return distance * distance * kRadius / (extent * extent);
 }
 
-// Writes `value` where the object is, over what is there.
+// Writes `value` at the object's voxels, over earlier values.
 void Paint(const Object& object, const VolumeSize& size, uint16_t value,
            std::span<uint16_t> cover) {
   const auto end = [&](size_t axis) { return object.first[axis] + object.extent[axis]; };
@@ -79,8 +80,8 @@ void Paint(const Object& object, const VolumeSize& size, uint16_t value,
   }
 }
 
-// The intensity of an object without its own part. Another channel has the classes in another
-// order, so that it tells something more.
+// The intensity of an object without its own random value. Each channel orders the classes
+// differently, so that an additional channel adds information.
 int64_t LevelOf(int64_t label, int64_t channel, int64_t classes) {
   const int64_t place = (label - 1 + channel) % (classes - 1), pair = place / 2;
   const int64_t furthest = (classes - 2) / 4;
@@ -89,7 +90,7 @@ int64_t LevelOf(int64_t label, int64_t channel, int64_t classes) {
   return pair % 2 == 0 ? level : -level;
 }
 
-// Smooth noise along a row of voxels, one after the other.
+// Smooth noise for consecutive voxels of a row.
 class BackgroundRow {
  public:
   BackgroundRow(uint64_t key, int64_t d, int64_t h) : key_(key), d_(d), h_(h) {}
@@ -104,7 +105,7 @@ class BackgroundRow {
   }
 
  private:
-  // Between the four lattice points around (d, h), in column `column` of the lattice.
+  // Interpolates between the four lattice points around (d, h) in a column of the lattice.
   int64_t Between(int64_t column) const {
     const int64_t d = d_ / kLattice, h = h_ / kLattice;
     const int64_t in_d = d_ % kLattice, in_h = h_ % kLattice;
@@ -124,7 +125,7 @@ class BackgroundRow {
   int64_t left_ = 0, right_ = 0;
 };
 
-// Noise of standard deviation 0.4: the sum of four uniform numbers of 16 bits.
+// Noise of standard deviation 0.4: the sum of four uniform 16-bit numbers.
 int64_t Noise(uint64_t random) {
   constexpr int64_t kMean = 2 * 65535, kScale = 2838;  // 0.4 √3 kOne
   int64_t sum = -kMean;
@@ -147,9 +148,10 @@ void FillSyntheticVolume(const SyntheticVolumeOptions& options, uint64_t seed, i
                          std::span<float> voxels, std::span<int32_t> labels) {
   const VolumeSize& size = options.size;
   const int64_t channels = options.channels, classes = options.classes;
-  static thread_local std::vector<uint16_t> cover;  // [D,H,W]: 1 + the object's number, 0: none
+  // [D,H,W]: 1 + the object's number; 0: no object.
+  static thread_local std::vector<uint16_t> cover;
   static thread_local std::vector<int32_t> label_of;
-  static thread_local std::vector<int64_t> level_of;  // by cover, channel
+  static thread_local std::vector<int64_t> level_of;  // indexed by cover and channel
   cover.assign(static_cast<size_t>(size.voxels()), 0);
   label_of.assign(1, 0);
   level_of.assign(static_cast<size_t>(channels), 0);

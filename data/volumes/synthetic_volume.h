@@ -1,6 +1,7 @@
-// Made-up volumes with known labels: ellipsoids (odd classes) and boxes (even classes) lie on a
-// smooth background, class 0, under noise. Intensities of the background and of neighbouring
-// classes overlap: a voxel alone tells its class in part, shape and surroundings tell the rest.
+// Made-up volumes with known labels: ellipsoids (odd classes) and boxes (even classes) on a smooth
+// background, class 0, with noise. The intensities of the background and of neighbouring classes
+// overlap, so a voxel's intensity determines its class only in part; shape and surroundings
+// determine the rest.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +13,26 @@
 
 namespace plimsoll::data {
 
-inline constexpr int64_t kMostVolumeClasses = 256;  // what uint8 labels can tell apart
+// The number of classes that uint8 labels can distinguish.
+inline constexpr int64_t kMostVolumeClasses = 256;
 
 struct SyntheticVolumeOptions {
-  VolumeSize size;  // a depth of 1 makes a picture
+  VolumeSize size;  // a depth of 1 gives a 2-D image
   int64_t channels = 1;
-  int64_t classes = 2;  // with the background: 2 to kMostVolumeClasses
+  int64_t classes = 2;  // including the background: 2 to kMostVolumeClasses
 };
 
-// "background", "ellipsoid 1", "box 1", "ellipsoid 2", …
+// The names "background", "ellipsoid 1", "box 1", "ellipsoid 2", …
 std::vector<std::string> SyntheticClassNames(int64_t classes);
 
 // Fills voxels [D,H,W,C] and labels [D,H,W], either of which may be empty, with volume `number` of
-// a seed. Intensities have about mean 0 and standard deviation 1 (with many classes, 2). It works
-// in fixed point, so that the bits are the same with any compiler. Takes scratch memory once in
-// each thread.
+// a seed. Intensities have about mean 0 and standard deviation 1 (with many classes, 2). Computes
+// in fixed point, so that the bits do not depend on the compiler. Each thread allocates scratch
+// memory once.
 void FillSyntheticVolume(const SyntheticVolumeOptions& options, uint64_t seed, int64_t number,
                          std::span<float> voxels, std::span<int32_t> labels);
 
-// The same as a volume of its own, with voxels of 1 mm.
+// Returns the same as a Volume, with voxels of 1 mm.
 Volume MakeSyntheticVolume(const SyntheticVolumeOptions& options, uint64_t seed, int64_t number);
 
 }  // namespace plimsoll::data

@@ -1,9 +1,10 @@
-// Made-up volumes with a label for each voxel, for trials, benchmarks and studies without files:
-// fills the inputs "images" f32[B,D,H,W,C] and "labels" i32[B,D,H,W] of any size, or both without
-// D, with volumes of that size (synthetic_volume.h). Called "synthetic_volumes" in run files.
+// The data source "synthetic_volumes": made-up volumes with a label for each voxel, for trials,
+// benchmarks and studies without files. It fills the inputs "images" f32[B,D,H,W,C] and "labels"
+// i32[B,D,H,W] of any size, or both without D, with volumes of that size (synthetic_volume.h).
 //
-// With N volumes, an epoch is a permutation of them, drawn anew for each; endless, sample n is
-// volume n. Held-out volumes are the same for every seed, so that runs can be compared.
+// With N volumes, each epoch is a new random permutation of them. Without a number, the source is
+// endless, and sample n is volume n. Held-out volumes are the same for every seed, so that runs can
+// be compared.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// A labelled volume in memory, in RAS+ orientation: x grows to the patient's right, y to the front,
-// z to the head. D, H, W: along z, y, x (W fastest), C channels.
+// A labelled volume in memory, in RAS+ orientation: x increases to the patient's right, y to the
+// front, z to the head. D, H, W: along z, y, x (W is contiguous), C channels.
 #pragma once
 
 #include <array>
@@ -16,16 +16,16 @@ struct VolumeSize {
   bool operator==(const VolumeSize&) const = default;
 };
 
-// In a volume's labels: the voxel has no label, and counts for nothing.
+// The label of a voxel without label, which carries no loss.
 inline constexpr uint8_t kNoLabel = 255;
 
 struct Volume {
-  std::string name;  // of the file, without endings
+  std::string name;  // the file's name, without extensions
   VolumeSize size;
   int64_t channels = 1;
-  std::array<double, 3> spacing = {1, 1, 1};  // mm, along D, H, W
+  std::array<double, 3> spacing = {1, 1, 1};  // in mm, along D, H, W
   std::vector<float> voxels;                  // [D,H,W,C]
-  std::vector<uint8_t> labels;                // [D,H,W], classes or kNoLabel; empty: it has none
+  std::vector<uint8_t> labels;  // [D,H,W], classes or kNoLabel; empty: the volume is unlabelled
 };
 
 }  // namespace plimsoll::data

@@ -8,12 +8,12 @@
 namespace plimsoll::data {
 namespace {
 
-// Random numbers of a sample; those of channels follow.
+// Purposes of a sample's random numbers; channels use the numbers after these.
 constexpr uint64_t kOrientation = 0, kIntensity = 1;
 
-// How an axis of the patch runs through the volume.
+// How an axis of the patch maps to the volume.
 struct AxisWalk {
-  int64_t begin = 0, end = 0;      // the part of the patch that lies in the volume
+  int64_t begin = 0, end = 0;      // the patch's range within the volume
   int64_t origin = 0, stride = 0;  // voxel i of the patch is element origin + i · stride
 };
 
@@ -37,7 +37,7 @@ AxisWalk WalkOf(const Volume& volume, const PatchPlace& place, int64_t length, s
   return walk;
 }
 
-// Calls emit(voxel of the patch, voxel of the volume) for those that lie in the volume.
+// Calls emit(patch voxel, volume voxel) for the patch's voxels that are inside the volume.
 template <typename Emit>
 void ForCovered(const Volume& volume, const PatchPlace& place, const VolumeSize& patch,
                 const Emit& emit) {

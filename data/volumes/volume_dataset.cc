@@ -23,14 +23,14 @@ using formats::Printable;
 using formats::Read;
 using formats::Refused;
 
-constexpr int64_t kMostLabel = 255;              // of files of labels
-constexpr std::string_view kIgnored = "ignore";  // nnU-Net's name of the label
+constexpr int64_t kMostLabel = 255;              // largest value in label files
+constexpr std::string_view kIgnored = "ignore";  // nnU-Net's name of the ignored label
 constexpr const char* kAbout = "describes the data set, not how it is read";
 constexpr const char* kFolders = "the folder's own files are counted";
 constexpr const char* kValidation =
     "volumes in other folders than imagesTr and imagesTs are not read; data.held_out holds some "
     "out";
-constexpr size_t kMostShown = 10;  // labels in a message
+constexpr size_t kMostShown = 10;  // most labels that a message names
 
 constexpr formats::KeyRule kKeys[] = {
     Read("labels"),
@@ -70,7 +70,7 @@ constexpr formats::KeyRule kKeys[] = {
     Harmless("url", kAbout),
 };
 
-// A whole number in decimal digits.
+// Parses an integer in decimal digits.
 std::optional<int64_t> NumberIn(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -78,7 +78,7 @@ std::optional<int64_t> NumberIn(std::string_view text) {
   return number;
 }
 
-// Adds a label by its name; the file may have name and label in either order.
+// Adds a label and its name, which the file may have in either order.
 void AddLabel(const JsonObject& file, const std::string& key, const nlohmann::json& value,
               VolumeDataset& set) {
   const auto fail = [&](const std::string& why) {
@@ -137,7 +137,7 @@ void ReadChannels(const JsonObject& file, const std::string& key, VolumeDataset&
   }
 }
 
-// The names of the volumes of a list of files, or of objects that name an image and its label.
+// The names of the volumes in a list of files, or of objects that name an image and its label.
 std::set<std::string> ListedIn(const JsonObject& file, const std::string& key) {
   if (!file.Has(key)) return {};
   const nlohmann::json& list = file.json().at(key);
@@ -218,9 +218,9 @@ void VolumeDataset::CheckIgnored(int64_t count, const std::string& path) const {
 }
 
 std::string VolumeDataset::Normalisation(const std::string& path, bool clips) const {
-  // As nnU-Net chooses by a channel's name; every other name asks for z-scores.
+  // nnU-Net chooses the normalisation by a channel's name; all names but these mean z-scores.
   constexpr std::string_view kCt = "ct", kNotDone[] = {kCt, "rescale_to_0_1", "rgb_to_0_1"};
-  std::optional<std::pair<int64_t, std::string>> first;  // channel and choice
+  std::optional<std::pair<int64_t, std::string>> first;  // the first channel and its choice
   for (const auto& [channel, name] : channels) {
     const std::string lower = Lower(name);
     const bool is_done = clips && lower == kCt;

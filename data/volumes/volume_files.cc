@@ -17,13 +17,14 @@ namespace {
 using formats::NiftiGrid;
 using formats::NiftiVolume;
 
-constexpr double kTolerance = 1e-3;  // of affines, mm; of spacings, their part
+// Tolerance of affines in mm, and relative tolerance of spacings.
+constexpr double kTolerance = 1e-3;
 
 std::string Voxels(const NiftiGrid& grid) {
   return fmt::format("{} voxels", fmt::join(grid.size, " × "));
 }
 
-// Voxel (x, y, z) of a file, and its channel if there are several.
+// Names the voxel (x, y, z) of a value, and its channel if there are several.
 std::string Place(const NiftiGrid& grid, size_t value) {
   auto rest = static_cast<int64_t>(value);
   std::array<int64_t, 3> place;
@@ -47,7 +48,8 @@ void RequireFinite(const NiftiVolume& image, const std::string& path) {
                   Place(image.grid, static_cast<size_t>(first - image.values.begin())), *first));
 }
 
-// Of two files of one volume: `grid` is that of `path`, `expected` that of `other`.
+// Throws a UserError unless two files of one volume have the same grid: `grid` is the grid of
+// `path`, `expected` the grid of `other`.
 void RequireSameGrid(const NiftiGrid& grid, const std::string& path, const NiftiGrid& expected,
                      const std::string& other) {
   if (grid.size != expected.size) {
@@ -76,8 +78,8 @@ void RequireLabelGrid(const NiftiGrid& label, const NiftiGrid& image, const Volu
   RequireSameGrid(label, file.label, image, file.images.front());
 }
 
-// How the volume lies, with all its channels, by the headers of its files: UserError unless they go
-// together. No voxel is read.
+// Reads the grid of the volume, with all its channels, from the headers of its files. Throws a
+// UserError if the files do not match each other. Reads no voxel.
 NiftiGrid GridOf(const VolumeFile& file, int64_t most_voxels) {
   NiftiGrid grid;
   for (const std::string& path : file.images) {
@@ -95,7 +97,7 @@ NiftiGrid GridOf(const VolumeFile& file, int64_t most_voxels) {
   return grid;
 }
 
-// The image [C,z,y,x] of all files, which lies as their headers announced.
+// Reads the image [C,z,y,x] from all files; its grid must be the one that the headers announced.
 NiftiVolume ReadImage(const VolumeFile& file, const NiftiGrid& grid, int64_t most_voxels) {
   NiftiVolume image = {.grid = grid, .values = {}};
   image.grid.channels = 0;
@@ -113,7 +115,7 @@ NiftiVolume ReadImage(const VolumeFile& file, const NiftiGrid& grid, int64_t mos
   return image;
 }
 
-// The labels [z,y,x] of a file; kNoLabel where they are negative or `ignored`.
+// Checks the labels [z,y,x] of a file. Negative and `ignored` labels become kNoLabel.
 std::vector<uint8_t> CheckedLabels(const NiftiVolume& label, const std::string& path,
                                    std::optional<int64_t> ignored, int64_t classes) {
   std::vector<uint8_t> labels;
@@ -136,8 +138,8 @@ std::vector<uint8_t> CheckedLabels(const NiftiVolume& label, const std::string& 
     }
     if (value == kNoLabel) {
       throw UserError(
-          fmt::format("{}: {} has label 255, and labels are whole numbers up to 254; where it "
-                      "stands for voxels that count for nothing, dataset.json says so: "
+          fmt::format("{}: {} has label 255, and labels are whole numbers up to 254; if its "
+                      "voxels carry no loss, write in dataset.json: "
                       "\"labels\": {{…, \"ignore\": 255}}",
                       path, Place(label.grid, i)));
     }
@@ -160,7 +162,7 @@ std::vector<uint8_t> ReadLabels(const VolumeFile& file, const NiftiGrid& image,
   return CheckedLabels(label, file.label, file.ignored, options.classes);
 }
 
-// With which the options have a volume resampled.
+// The size to which the options have a volume resampled.
 VolumeSize WantedSize(const VolumeFile& file, const VolumeSize& size,
                       const std::array<double, 3>& spacing, int64_t channels,
                       const ReadVolumeOptions& options) {
@@ -206,14 +208,14 @@ int64_t ReadingBytes(const VolumeFile& file, const VolumeShape& shape) {
   const int64_t of_file = shape.file_size.voxels(), of_volume = shape.size.voxels();
   const int64_t image = of_file * shape.channels * int64_t{sizeof(float)};
   const int64_t resampled = of_volume * shape.channels * int64_t{sizeof(float)};
-  // Room for values that arrive grows to at most twice theirs while a file is read (ParseNifti).
-  // Then they are reordered next to where they were read. Of several files the room for all of them
-  // grows with each one: the old one, the new one and the file take at most three times their
-  // bytes.
+  // While a file is read, its buffer grows to at most twice the values received so far
+  // (ParseNifti). Then the values are reordered into a second buffer. With several files, the
+  // buffer for all of them grows with each file: the old one, the new one and the file take at most
+  // three times their bytes.
   int64_t most = (file.images.size() > 1 ? 3 : 2) * image;
   if (shape.size != shape.file_size) most = std::max(most, image + resampled);
   if (file.label.empty()) return most;
-  // Next to the images: labels are read as floats, likewise, and the nearest ones copied.
+  // Labels are read while the images are in memory: as floats, and then reordered and resampled.
   const int64_t labels = std::max(2 * of_file * int64_t{sizeof(float)}, of_file + of_volume);
   return std::max(most, resampled + labels);
 }
@@ -236,7 +238,7 @@ Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options, Nift
   NiftiVolume image = ReadImage(file, announced, options.most_voxels);
   volume.channels = image.grid.channels;
   volume.voxels = ToRas<float>(image.values, image.grid, orientation);
-  image.values = std::vector<float>();  // frees them, which assigning {} does not
+  image.values = std::vector<float>();  // frees the memory, which assigning {} does not
   if (volume.size != size) {
     volume.voxels = ResampledLinear(volume.voxels, size, volume.size, volume.channels);
   }
@@ -260,7 +262,8 @@ void WriteLabels(const std::string& path, std::span<const uint8_t> labels, const
   formats::WriteNifti(path, one, std::span<const uint8_t>(values));
 }
 
-// WriteLabels has the labels in the file's voxels, in its order, and as the file's bytes.
+// WriteLabels holds the labels three times: at the file's resolution, in the file's order, and as
+// the file's bytes.
 int64_t WritingBytes(const VolumeShape& shape) { return 3 * shape.file_size.voxels(); }
 
 }  // namespace plimsoll::data

@@ -19,14 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Files = std::map<std::string, std::string>;  // path by name
+using Files = std::map<std::string, std::string>;  // maps names to paths
 
 struct Part {
   std::string images_folder, labels_folder;
   Files images, labels;
 };
 
-// The name of a volume's file; empty: it is none.
+// The volume's name in a file's name. Empty if the file is not a volume.
 std::string_view NameOf(std::string_view file) {
   if (file.starts_with('.')) return {};
   for (const std::string_view ending : {".nii.gz", ".nii"}) {
@@ -69,7 +69,8 @@ std::string ChannelName(const std::string& volume, int channel) {
   return fmt::format("{}_{:04}", volume, channel);
 }
 
-// The volume and the channel by the name of an nnU-Net image, as in liver_12_0001.
+// Splits the name of an nnU-Net image, such as liver_12_0001, into the volume's name and the
+// channel.
 std::optional<std::pair<std::string, int>> ChannelOf(const std::string& name) {
   constexpr size_t kSuffix = 5;
   if (name.size() <= kSuffix) return std::nullopt;
@@ -83,7 +84,8 @@ std::optional<std::pair<std::string, int>> ChannelOf(const std::string& name) {
   return std::pair(name.substr(0, at), channel);
 }
 
-// What labels show of a layout: that it is nnU-Net's or that it isn't.
+// Whether the labels show that the layout is nnU-Net's, or that it is not. nullopt: they show
+// neither.
 std::optional<bool> LabelsShowChannels(const Part& part) {
   std::optional<bool> shown;
   for (const auto& [name, path] : part.labels) {
@@ -103,7 +105,7 @@ bool AllAreChannels(const Part& part) {
   });
 }
 
-// Whether images are called by channels.
+// Whether image names end with channel numbers.
 bool HasChannelNames(const Part& train, const Part& test) {
   for (const Part* part : {&train, &test}) {
     if (const auto shown = LabelsShowChannels(*part)) return *shown;
@@ -111,7 +113,7 @@ bool HasChannelNames(const Part& train, const Part& test) {
   return AllAreChannels(train) && AllAreChannels(test);
 }
 
-// The number of channels of nnU-Net's volumes: the most that one has.
+// The number of channels of nnU-Net volumes: the maximum over the volumes.
 int ChannelsOf(const Part& part) {
   int channels = 0;
   for (const auto& [name, path] : part.images) {
@@ -120,7 +122,8 @@ int ChannelsOf(const Part& part) {
   return channels;
 }
 
-// The files of images by the names of volumes. `channels`: of nnU-Net's; 0: one file has them all.
+// Collects the image files of each volume, by name. `channels`: the number of channels in nnU-Net's
+// layout; 0: one file has all channels.
 std::map<std::string, std::vector<std::string>> ImagesOf(const Part& part, int channels) {
   std::map<std::string, std::vector<std::string>> images;
   if (channels == 0) {
@@ -176,7 +179,7 @@ std::vector<VolumeFile> VolumesOf(const Part& part, int channels, bool labelled)
   return volumes;
 }
 
-// Is the volume listed, by its name or by that of a file of it?
+// Whether the list contains the volume's name or the name of one of its files.
 bool IsListed(const VolumeFile& volume, const std::set<std::string>& listed) {
   return listed.contains(volume.name) ||
          std::ranges::any_of(volume.images, [&](const std::string& image) {
@@ -185,7 +188,7 @@ bool IsListed(const VolumeFile& volume, const std::set<std::string>& listed) {
          });
 }
 
-// UserError on a volume that the list in `path` doesn't have; an empty list is none.
+// Throws a UserError if a volume is missing from the list in `path`. An empty list is not checked.
 void CheckListed(const std::string& path, const char* key, const std::set<std::string>& listed,
                  const std::vector<VolumeFile>& found) {
   if (listed.empty()) return;

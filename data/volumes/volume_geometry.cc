@@ -1,4 +1,4 @@
-// How a file's voxels lie in a Volume, in RAS+ orientation, and volumes of another spacing.
+// Reorders a file's voxels to RAS+ orientation, and resamples volumes to another spacing.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -16,15 +16,17 @@ std::array<double, 3> Cross(const Matrix& m, size_t i, size_t j) {
           m[0][i] * m[1][j] - m[1][i] * m[0][j]};
 }
 
-// The orthogonal matrix closest to the affine's axes, each made one long (the polar factor), by
-// Newton's iteration R ← (R + R^−T) / 2. Higham 1986, "Computing the polar decomposition".
+// The orthogonal matrix closest to the affine's axes after scaling each axis to length 1 (the polar
+// factor), by Newton's iteration R ← (R + R^−T) / 2. Higham 1986, "Computing the polar
+// decomposition".
 Matrix NearestRotation(const formats::Affine& affine) {
   const std::array<double, 3> spacing = formats::SpacingOf(affine);
   Matrix r;
   for (size_t row = 0; row < 3; ++row) {
     for (size_t i = 0; i < 3; ++i) r[row][i] = affine[row][i] / spacing[i];
   }
-  constexpr int kMostSteps = 100;  // each halves what is far too large; then digits double
+  // A step halves a large matrix; near the solution it doubles the number of correct digits.
+  constexpr int kMostSteps = 100;
   for (int step = 0; step < kMostSteps; ++step) {
     // The columns of R^−T are the cross products of R's, divided by its determinant.
     const std::array<std::array<double, 3>, 3> crosses = {Cross(r, 1, 2), Cross(r, 2, 0),
@@ -45,10 +47,10 @@ Matrix NearestRotation(const formats::Affine& affine) {
   return r;
 }
 
-// Where voxel (0, 0, 0) of RAS+ lies in a channel of the file, and how far apart neighbours along
-// x, y and z of RAS+ are there.
+// The memory layout of RAS+ in a channel of the file: the offset of voxel (0, 0, 0), and the
+// distance of neighbours along x, y and z.
 struct Strides {
-  std::array<int64_t, 3> size = {};  // along x, y, z of RAS+
+  std::array<int64_t, 3> size = {};  // sides along x, y, z of RAS+
   int64_t first = 0;
   std::array<int64_t, 3> step = {};
 };
@@ -67,7 +69,7 @@ Strides StridesOf(const formats::NiftiGrid& grid, const Orientation& orientation
   return strides;
 }
 
-// Calls visit(in the file, in RAS+) with the positions of each value.
+// Calls visit(offset in the file, offset in RAS+) for each value.
 template <typename Visit>
 void ForEachValue(const formats::NiftiGrid& grid, const Orientation& orientation, Visit visit) {
   const Strides strides = StridesOf(grid, orientation);
@@ -91,10 +93,10 @@ void RequireValues(size_t values, int64_t expected) {
   }
 }
 
-// Between which voxels of an axis the centre of another one lies.
+// The two voxels of an axis between whose centres a new voxel's centre lies.
 struct Between {
   int64_t low = 0, high = 0;
-  float share = 0;  // of `high`
+  float share = 0;  // the weight of `high`
 };
 
 std::vector<Between> LinearPlaces(int64_t from, int64_t to) {
@@ -110,7 +112,7 @@ std::vector<Between> LinearPlaces(int64_t from, int64_t to) {
   return places;
 }
 
-// The voxels of an axis in which the centres of others lie.
+// For each of the `to` new voxels, the voxel that contains its centre.
 std::vector<int64_t> NearestPlaces(int64_t from, int64_t to) {
   std::vector<int64_t> places;
   for (int64_t i = 0; i < to; ++i) places.push_back((2 * i + 1) * from / (2 * to));
@@ -124,7 +126,7 @@ float Mix(float low, float high, float share) { return low + share * (high - low
 Orientation OrientationOf(const formats::Affine& affine) {
   const Matrix r = NearestRotation(affine);
   std::array<bool, 3> taken = {};
-  // Of the directions that are left, the one in which the file's axis goes farthest.
+  // Among the directions not yet taken, the one in which the file's axis extends farthest.
   const auto farthest = [&](size_t axis) {
     size_t best = 0;
     double length = -1;
@@ -190,7 +192,7 @@ template std::vector<uint8_t> FromRas(std::span<const uint8_t>, const formats::N
 
 VolumeSize SizeAt(const VolumeSize& size, const std::array<double, 3>& spacing,
                   const std::array<double, 3>& wanted) {
-  constexpr double kMost = 1 << 20;  // the product of three fits into 64 bits
+  constexpr double kMost = 1 << 20;  // then the product of three sides fits into 64 bits
   const auto length = [&](int64_t from, size_t axis) {
     const double exact = static_cast<double>(from) * spacing[axis] / wanted[axis];
     return static_cast<int64_t>(std::clamp(std::round(exact), 1.0, kMost));

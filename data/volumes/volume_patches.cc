@@ -25,7 +25,7 @@ std::vector<AxisWindow> WindowsAlong(int64_t side, int64_t length, double overla
   for (int64_t first = 0; first < side - length; first += step) windows.push_back({.first = first});
   windows.push_back({.first = side - length, .own_end = side});
   for (size_t i = 1; i < windows.size(); ++i) {
-    // The middle of what both cover.
+    // The border is the middle of the overlap of both windows.
     windows[i].own_first = (windows[i].first + windows[i - 1].first + length) / 2;
     windows[i - 1].own_end = windows[i].own_first;
   }
@@ -37,13 +37,14 @@ std::vector<AxisWindow> WindowsAlong(int64_t side, int64_t length, double overla
 ForegroundIndex::ForegroundIndex(std::span<const uint8_t> labels) {
   std::array<int64_t, 256> counts = {};
   for (const uint8_t label : labels) ++counts[label];
-  std::array<size_t, 256> place = {};  // in classes_
+  std::array<size_t, 256> place = {};  // index in classes_ by label
   for (size_t label = 1; label < counts.size(); ++label) {
     if (counts[label] == 0 || label == kNoLabel) continue;
     place[label] = classes_.size();
     classes_.emplace_back().reserve(static_cast<size_t>(std::min(counts[label], kMostVoxels)));
   }
-  // More voxels than the limit are cut into as many stretches, and a hash picks one of each.
+  // If a class has more voxels than the limit, they are divided into kMostVoxels intervals, and a
+  // hash picks one voxel of each.
   const auto pick = [&](size_t label, int64_t stretch) {
     const int64_t begin = stretch * counts[label] / kMostVoxels;
     const int64_t end = (stretch + 1) * counts[label] / kMostVoxels;

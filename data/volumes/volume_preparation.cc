@@ -10,7 +10,7 @@
 namespace plimsoll::data {
 namespace {
 
-// Calls change(value) for a channel's voxels.
+// Calls change(value) for each voxel of a channel.
 template <typename Change>
 void ForChannel(Volume& volume, int64_t channel, const Change& change) {
   const auto step = static_cast<size_t>(volume.channels);
@@ -31,7 +31,7 @@ void ToZScores(Volume& volume, int64_t channel) {
              [&](float& value) { value = static_cast<float>((value - mean) * factor); });
 }
 
-// Each axis' number, or one for all; not given: zeros.
+// Reads the spacing: a number for each axis, or one for all. Zeros if the setting is not given.
 std::array<double, 3> SpacingFrom(const Settings& settings) {
   if (!settings.Has("spacing")) return {0, 0, 0};
   const std::vector<double>& given = settings.Floats("spacing");

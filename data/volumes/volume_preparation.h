@@ -1,5 +1,5 @@
-// Preprocessing of volumes: how their files become what a model sees, for training, evaluations and
-// predictions alike.
+// Preprocessing of volumes: how files become what a model sees. It is the same for training,
+// evaluation and prediction.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,29 @@ struct IntensityRange {
   double low = 0, high = 0;
 };
 
-// What becomes of a volume's intensities before a model sees them.
+// How a volume's intensities are normalised for a model.
 struct VolumeNormalisation {
-  // Intensities outside of it become its ends: Hounsfield units of CT.
+  // Intensities are clamped to this range, for example a range of CT's Hounsfield units.
   std::optional<IntensityRange> clip = {};
-  // Then each channel of each volume gets mean 0 and standard deviation 1, over all its voxels;
-  // mean 0 alone where all are equal.
+  // After clamping, each channel of each volume gets mean 0 and standard deviation 1 over all its
+  // voxels. If all its intensities are equal, they become 0.
   bool z_score = true;
 };
 
-// Intensities are finite.
+// Normalises a volume; all intensities must be finite.
 void Normalise(const VolumeNormalisation& normalisation, Volume& volume);
 
 struct VolumePreparation {
   ReadVolumeOptions reading;
   VolumeNormalisation normalisation;
 
-  // Errors and `grid` are those of ReadVolume.
+  // Throws the errors of ReadVolume, and sets `grid` as ReadVolume does.
   Volume Read(const VolumeFile& file, formats::NiftiGrid* grid = nullptr) const;
 };
 
-// By the settings of the source "volumes": spacing, resample, most_voxels, clip, normalise.
-// `classes`: of the model; 0: it doesn't say how many. SettingError for lists of another length.
+// Reads the settings of the source "volumes": spacing, resample, most_voxels, clip, normalise.
+// `classes`: the model's number of classes; 0: the model does not fix the number. Throws a
+// SettingError for lists of a wrong length.
 VolumePreparation VolumePreparationFrom(const Settings& settings, int64_t classes);
 
 }  // namespace plimsoll::data

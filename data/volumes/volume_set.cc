@@ -17,7 +17,7 @@
 namespace plimsoll::data {
 namespace {
 
-constexpr unsigned kMostThreads = 4;  // each takes scratch memory of a whole volume
+constexpr unsigned kMostThreads = 4;  // each thread takes scratch memory for a complete volume
 
 VolumeFolder FilesOf(const std::string& folder) {
   try {
@@ -29,7 +29,7 @@ VolumeFolder FilesOf(const std::string& folder) {
 
 bool IsLabelled(const VolumeFile& file) { return !file.label.empty(); }
 
-// Why a volume is skipped; throws where it isn't.
+// Why a volume is skipped. Throws if the options do not skip unreadable volumes.
 std::string ProblemOf(const UserError& error, const VolumeSetOptions& options) {
   if (options.skip_unreadable) return error.what();
   throw UserError(
@@ -46,11 +46,11 @@ void RequireChannels(const VolumeSetOptions& options, const std::string& name, i
   if (channels == expected) return;
   throw SettingError("folder",
                      fmt::format("{}: {} has {} channels and {} has {}; name a folder whose "
-                                 "volumes all have as many",
+                                 "volumes all have the same number",
                                  options.folder, name, channels, first, expected));
 }
 
-// The volumes to train on, and as those for tests the ones that are held out.
+// The volumes for training, and in `test` the held-out volumes.
 VolumeFolder FilesToRead(const VolumeSetOptions& options) {
   VolumeFolder files = FilesOf(options.folder);
   try {
@@ -75,7 +75,7 @@ VolumeFolder FilesToRead(const VolumeSetOptions& options) {
   return files;
 }
 
-// Several volumes at a time: decompressing and resampling take the time.
+// Reads several volumes in parallel, since decompressing and resampling take most of the time.
 std::vector<Volume> ReadAll(const std::vector<VolumeFile>& files, const VolumeSetOptions& options,
                             ThreadPool& pool, std::vector<std::string>& skipped) {
   std::vector<Volume> read(files.size());
@@ -133,7 +133,7 @@ std::vector<VolumeOutline> OutlineOf(const VolumeSetOptions& options) {
 }
 
 int64_t BytesOf(const VolumeSetOptions& options) {
-  constexpr int64_t kUnpacked = 3;  // times as many, of volumes
+  constexpr int64_t kUnpacked = 3;  // estimated ratio of unpacked to compressed size
   const VolumeFolder files = FilesToRead(options);
   int64_t bytes = 0;
   const auto add = [&](const std::string& path) {

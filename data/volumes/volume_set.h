@@ -1,4 +1,4 @@
-// The volumes of a folder in memory, normalised: those to train on and those held out.
+// The volumes of a folder, normalised and in memory: those for training and those held out.
 #pragma once
 
 #include <cstdint>
@@ -20,44 +20,47 @@ namespace plimsoll::data {
 struct VolumeSetOptions {
   std::string folder;
   VolumePreparation preparation;
-  // So many of the folder's last volumes for training are held out, in place of those for tests.
-  // 0: those for tests that have labels.
+  // The number of the folder's last training volumes that are held out. 0: the folder's test
+  // volumes with labels are held out instead.
   int64_t held_out = 0;
   bool skip_unreadable = false;
 };
 
 struct VolumeSet {
-  std::vector<Volume> train, held_out;  // by name; all have labels and as many channels
-  std::vector<std::string> skipped;     // why, of each file that could not be read
-  VolumeDataset dataset;                // what the folder says of itself
+  // Sorted by name; all have labels and the same number of channels.
+  std::vector<Volume> train, held_out;
+  std::vector<std::string> skipped;  // for each unreadable file, why it was skipped
+  VolumeDataset dataset;             // from the folder's dataset.json
 
   int64_t bytes() const;
 };
 
-// What a volume will be, by its headers.
+// The name and shape of a volume, known from its headers.
 struct VolumeOutline {
   std::string name;
   VolumeShape shape;
 };
-// Of all volumes that ReadVolumeSet reads. Throws what it throws, as far as headers show it.
+// The outlines of all volumes that ReadVolumeSet reads. Throws the errors of ReadVolumeSet that the
+// headers show.
 std::vector<VolumeOutline> OutlineOf(const VolumeSetOptions& options);
-// About how many bytes of files ReadVolumeSet reads, unpacked.
+// The approximate size of the files that ReadVolumeSet reads, in bytes after decompression.
 int64_t BytesOf(const VolumeSetOptions& options);
 
-// UserError: a volume cannot be read and isn't to be skipped, or there is none left to train on;
-// volumes have unequal numbers of channels. SettingError (folder, held_out): there are no such
-// volumes, or a class of the model is ignored (VolumeDataset::CheckIgnored).
+// UserErrors: a volume cannot be read and must not be skipped; no volume remains for training;
+// volumes have different numbers of channels. SettingErrors (folder, held_out): the folder has no
+// such volumes, or a class of the model is ignored (VolumeDataset::CheckIgnored).
 VolumeSet ReadVolumeSet(const VolumeSetOptions& options);
 
-// False only if the folder can be read and has no volumes for tests with labels.
+// Returns false only if the folder can be read and has no labelled test volumes.
 bool MayHaveLabelledTests(const std::string& folder);
 
-// Held-out volumes as samples: windows that cover each of them (volume_patches.h), volume after
-// volume. Labels of voxels that are another window's own are kUnlabelled, so that each voxel counts
-// once. Windows without a labelled voxel are left out. Rows beyond the last window carry no loss.
+// Held-out volumes as samples: each volume is covered by windows (volume_patches.h), volume after
+// volume. A voxel's label is kUnlabelled in all windows but the one that owns the voxel, so each
+// voxel counts once. Windows without a labelled voxel are left out. Rows after the last window
+// carry no loss.
 class HeldOutWindows final : public Source {
  public:
-  // The first `most` windows, or all with 0. `overlap`: that of WindowsOf.
+  // Uses the first `most` windows; 0: all. `overlap`: the parameter of WindowsOf.
   HeldOutWindows(std::shared_ptr<const VolumeSet> volumes, const PatchShape& patch, double overlap,
                  int64_t most);
 
@@ -70,7 +73,7 @@ class HeldOutWindows final : public Source {
   struct Window {
     size_t volume = 0;
     VolumeWindow place;
-    int64_t targets = 0;  // its own voxels that have a label
+    int64_t targets = 0;  // the window's own voxels that have a label
   };
 
   std::shared_ptr<const VolumeSet> volumes_;

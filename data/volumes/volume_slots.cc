@@ -20,7 +20,7 @@ std::optional<PatchShape> PatchOf(const graph::Shape& images) {
                     .channels = images.dim(-1)};
 }
 
-// The patch of labels, of any number of channels.
+// The patch size in the shape of the labels; channels do not matter.
 std::optional<VolumeSize> LabelledSizeOf(const graph::Shape& labels) {
   if (labels.rank() != 3 && labels.rank() != 4) return std::nullopt;
   return VolumeSize{.depth = labels.rank() == 4 ? labels.dim(1) : 1,

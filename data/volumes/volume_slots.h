@@ -1,5 +1,5 @@
-// The inputs that volumes fill: "images" f32[B,D,H,W,C] with "labels" i32[B,D,H,W], or without D,
-// for models of pictures, which read slices across z.
+// The inputs that volumes fill: "images" f32[B,D,H,W,C] with "labels" i32[B,D,H,W]. Without D, the
+// inputs are those of 2-D models, which read slices across z.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace plimsoll::data {
 
-// What a model reads of a volume: D × H × W voxels, C channels. D = 1: a slice.
+// The part of a volume that a model reads: D × H × W voxels, C channels. D = 1: a slice.
 struct PatchShape {
   VolumeSize size;
   int64_t channels = 1;
@@ -20,21 +20,22 @@ struct PatchShape {
   bool operator==(const PatchShape&) const = default;
 };
 
-// The inputs that a source of volumes fills.
+// The model inputs that a source of volumes fills.
 std::vector<FilledInput> VolumeInputs();
 
-// Of a model's input "images". UserError (data.source) when it has none of such a shape.
+// The patch in the shape of a model's input "images". Throws a UserError (data.source) when the
+// model has no such input.
 PatchShape PatchOf(const ModelSizes& model);
 
-// The inputs among the slots; a model may do without one of them.
+// The source's inputs among the slots. A model may lack one of them.
 class VolumeSlots {
  public:
-  // UserError when a slot is another input, or not of that patch.
+  // Throws a UserError when a slot is another input or does not match the patch.
   VolumeSlots(const PatchShape& patch, std::span<const graph::Slot> slots);
 
   int64_t rows() const { return rows_; }
-  std::span<float> image(int64_t row) const;     // [D,H,W,C]; empty: not asked for
-  std::span<int32_t> labels(int64_t row) const;  // [D,H,W]; empty: not asked for
+  std::span<float> image(int64_t row) const;     // [D,H,W,C]; empty if the model does not read it
+  std::span<int32_t> labels(int64_t row) const;  // [D,H,W]; empty if the model does not read it
 
  private:
   std::span<float> images_;

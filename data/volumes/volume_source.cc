@@ -1,9 +1,9 @@
-// Labelled volumes of NIfTI files as a source of data: fills the inputs "images" f32[B,D,H,W,C],
-// normalised, and "labels" i32[B,D,H,W] with patches of that size, or both without D with slices
-// across z. Called "volumes" in run files. All volumes stay in memory.
+// The data source "volumes": labelled volumes in NIfTI files. It fills the inputs "images"
+// f32[B,D,H,W,C], normalised, and "labels" i32[B,D,H,W] with patches of that size; for inputs
+// without D, it fills both with slices across z. All volumes stay in memory.
 //
-// An epoch has one patch of each of the N volumes, in an order drawn anew for each: sample n is a
-// patch of volume number n mod N of epoch n / N.
+// An epoch has one patch of each of the N volumes, in a new random order: sample n is a patch of
+// volume number n mod N in the order of epoch n / N.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ namespace {
 // Streams of random numbers drawn from one seed.
 constexpr uint64_t kOrderStream = 1, kPatchStream = 2, kAugmentationStream = 3;
 
-constexpr size_t kMostNamed = 5;  // of skipped volumes
+constexpr size_t kMostNamed = 5;  // the most skipped volumes that a message names
 
 std::string Text(const VolumeSize& size) {
   return fmt::format("{} × {} × {}", size.depth, size.height, size.width);
@@ -45,23 +45,23 @@ bool Fits(const VolumeSize& patch, const VolumeSize& volume) {
          patch.width <= volume.width;
 }
 
-// The labels whose voxels count for nothing.
+// Names the labels whose voxels carry no loss.
 std::string UncountedText(const VolumeDataset& dataset) {
   if (!dataset.ignored) return "labels below 0";
   return fmt::format("label {} (ignore) and labels below 0", *dataset.ignored);
 }
 
-// How training reads patches.
+// How patches are drawn in training and evaluation.
 struct Sampling {
   PatchShape patch;
-  double foreground = 0;  // the part of the patches that is around foreground
-  double overlap = 0;     // of windows in evaluations
+  double foreground = 0;  // the fraction of training patches around foreground
+  double overlap = 0;     // overlap of the windows in evaluation
   VolumeAugmentation augmentation;
 };
 
 class VolumeSource final : public Source {
  public:
-  // `note`: a line of the description, or nothing.
+  // `note`: an additional line of the description, or empty.
   VolumeSource(VolumeSet volumes, const Sampling& sampling, std::vector<std::string> class_names,
                std::string note, uint64_t seed)
       : volumes_(std::make_shared<const VolumeSet>(std::move(volumes))),
@@ -134,7 +134,7 @@ class VolumeSource final : public Source {
     return sum;
   }
 
-  // The number of a sample's volume among those for training.
+  // The training volume that the sample is a patch of.
   size_t VolumeOf(int64_t sample) const {
     const auto count = static_cast<uint64_t>(volumes_->train.size());
     const auto number = static_cast<uint64_t>(sample);
@@ -165,10 +165,10 @@ class VolumeSource final : public Source {
 
   std::shared_ptr<const VolumeSet> volumes_;
   Sampling sampling_;
-  std::vector<ForegroundIndex> foreground_;  // of the volumes to train on
-  bool pads_ = false;                        // some are smaller than a patch
-  std::vector<bool> unlabelled_;             // which have voxels without a label
-  bool has_unlabelled_ = false;              // any of them
+  std::vector<ForegroundIndex> foreground_;  // foreground voxels of each training volume
+  bool pads_ = false;                        // whether some volumes are smaller than a patch
+  std::vector<bool> unlabelled_;             // whether each volume has voxels without a label
+  bool has_unlabelled_ = false;              // whether any volume has such voxels
   std::vector<std::string> class_names_;
   std::string note_;
   uint64_t seed_;
@@ -232,7 +232,7 @@ Sampling SamplingFrom(const Settings& settings, const PatchShape& patch) {
                            .shift = settings.Float("shift_intensity")}};
 }
 
-// SettingErrors unless the model can read the volumes, of which the first one is to be trained on.
+// Throws a SettingError unless the model can read volumes with that number of channels.
 void RequireChannels(int64_t channels, const PatchShape& patch) {
   if (channels == patch.channels) return;
   throw SettingError("folder",
@@ -251,7 +251,7 @@ void RequireFit(const std::string& name, const VolumeSize& size, const PatchShap
                   name, Text(size), Text(patch.size)));
 }
 
-// data.normalise, where the run file leaves it open.
+// Sets data.normalise if the run file leaves it open.
 void Complete(Settings& settings) {
   if (settings.Has("normalise")) return;
   std::string choice = "z_score";

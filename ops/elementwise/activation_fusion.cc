@@ -105,7 +105,7 @@ void Apply(Program& program, const Match& match, const Activation& kind) {
   both.outputs.insert(both.outputs.begin(), nodes[match.forward].outputs[0]);
   both.outputs.resize(both.op->outputs.size() - both.op->finds_largest.size(), kNoTensor);
 
-  MoveBehind(nodes, match.forward, match.readers, std::move(both));
+  MoveAfter(nodes, match.forward, match.readers, std::move(both));
 }
 
 // The node that writes `dy` of the linear_dw at position `linear`, if it can sum the columns too.

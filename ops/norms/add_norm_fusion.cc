@@ -43,7 +43,7 @@ int FuseAddNorm(Program& program) {
     std::vector<Node>& nodes = program.mutable_nodes();
     const size_t last = nodes.size() - 1;
     if (last == 0 || !Match(program, nodes[last - 1], nodes[last])) return false;
-    MoveBehind(nodes, last - 1, {}, Fused(nodes[last - 1], nodes[last]));
+    MoveAfter(nodes, last - 1, {}, Fused(nodes[last - 1], nodes[last]));
     return true;
   });
 }

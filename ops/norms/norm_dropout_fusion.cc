@@ -72,7 +72,7 @@ bool TakeTermDropout(Program& program, const std::vector<int32_t>& readers) {
   Node fused = norm;
   fused.inputs[1] = dropout.inputs[0];
   TakeDropout(fused, dropout);
-  MoveBehind(nodes, nodes.size() - 2, {}, std::move(fused));
+  MoveAfter(nodes, nodes.size() - 2, {}, std::move(fused));
   return true;
 }
 

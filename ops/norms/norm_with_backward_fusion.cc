@@ -169,7 +169,7 @@ void Apply(Program& program, const Match& match) {
   if (layer_norm) both.inputs.insert(both.inputs.begin() + 2, At(norm.inputs, 2));
   both.outputs.insert(both.outputs.begin(), norm.outputs[0]);
 
-  MoveBehind(nodes, match.norm, match.waiting, std::move(both));
+  MoveAfter(nodes, match.norm, match.waiting, std::move(both));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// View "bars": {unit, bars: [{name, parts: {part: value}, line: {label, value}}]}: lying bars of
-// stacked parts, each with a mark of its own.
+// View "bars": {unit, bars: [{name, parts: {part: value}, line: {label, value}}]}: horizontal
+// stacked bars, each with a line of its own.
 "use strict";
 
 views.bars = (body, view) => {
@@ -8,7 +8,7 @@ views.bars = (body, view) => {
     .filter((part) => view.bars.some((bar) => bar.parts[part] > 0));
   const total = (index) => parts.reduce((sum, part) => sum + (view.bars[index].parts[part] ?? 0), 0);
   const longest = Math.max(...view.bars.map((_, i) => total(i)));
-  // A mark far outside would make the bars short.
+  // Lines far outside are not shown: they would make the bars short.
   const shown = view.bars.map(({ line }) => (line && line.value < 2 * longest ? line : null));
   const most = Math.max(longest, ...shown.map((line) => line?.value ?? 0));
 

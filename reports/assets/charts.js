@@ -1,10 +1,10 @@
-// What the views that use Chart.js share: axes, legends, zoom, lines across a chart.
+// Functions shared by the views that use Chart.js: axes, legends, zoom, lines across a chart.
 "use strict";
 
 const charts = (() => {
   Chart.defaults.font.family = theme.font;
   const drawn = [];
-  const legends = []; // {entries, of}: as given to legend()
+  const legends = []; // {entries, of}: arguments of legend()
 
   function clear() {
     legends.length = 0;
@@ -12,7 +12,8 @@ const charts = (() => {
     tooltip.hide();
   }
 
-  // A scale of the axis {label, unit, log}. The `ends` of bytes are round numbers of bytes.
+  // A Chart.js scale for the axis {label, unit, log}. An axis of bytes has ticks at round numbers
+  // of bytes.
   function scale(axis, extra = {}) {
     const made = {
       type: axis.log ? "logarithmic" : "linear",
@@ -22,7 +23,7 @@ const charts = (() => {
         color: () => theme.color("quiet"),
         maxRotation: 0,
         autoSkipPadding: 12,
-        includeBounds: false, // the ends of an axis may lie close to a round number
+        includeBounds: false, // the axis may end close to a round number
         maxTicksLimit: ({ scale }) => mostTicks(scale, axis.unit),
         precision: axis.unit === "integer" ? 0 : undefined,
         callback: (value, i, ticks) => units.tick(value, axis.unit, ticks.length > 1 ? ticks[1].value - ticks[0].value : value),
@@ -30,7 +31,7 @@ const charts = (() => {
       ...extra,
     };
     if (axis.unit === "bytes" && !axis.log) {
-      made.bounds = "data"; // round numbers of bytes are none that Chart.js would end at
+      made.bounds = "data"; // Chart.js would not end at round numbers of bytes
       made.afterBuildTicks = (built) => {
         built.ticks = units.byteTicks(built.min, built.max, mostTicks(built, axis.unit)).map((value) => ({ value }));
       };
@@ -38,15 +39,15 @@ const charts = (() => {
     return made;
   }
 
-  // So that their numbers stand apart.
+  // Limits the number of ticks, so that their numbers don't touch.
   function mostTicks(scale, unit) {
     const each = unit === "integer" || unit === "count" ? 42 : 62; // pixels
     return scale.isHorizontal() ? Math.min(8, Math.max(3, Math.floor((scale.chart.width - 80) / each))) : 8;
   }
 
-  // A scale of amounts that are compared by eye: it starts at zero, unless the values would then fill less than half of
-  // it. Where it starts is then said beside its name, and the axis is marked as cut. `tight`: it ends little above the
-  // highest value, rather than at a round number.
+  // A scale of amounts that are compared by eye. It starts at zero, unless the values would then
+  // fill less than half of it. If it starts elsewhere, its label says where, and the axis is marked
+  // as cut. `tight`: the scale ends little above the highest value, instead of at a round number.
   function amounts(axis, values, tight = false) {
     const known = values.filter(Number.isFinite);
     const [low, high] = [Math.min(...known), Math.max(...known)];
@@ -60,7 +61,7 @@ const charts = (() => {
     return scale({ ...axis, label: axis.label ? `${axis.label} (${cut})` : cut }, { min, cut: true, ...upTo(min) });
   }
 
-  // Two strokes across the lower end of an axis that does not start at zero.
+  // Draws two strokes across the lower end of an axis that does not start at zero.
   const cuts = {
     id: "cuts",
     afterDraw({ ctx, chartArea: area, scales }) {
@@ -81,8 +82,9 @@ const charts = (() => {
     },
   };
 
-  // Draws `config` in a new canvas within `body`; `name` is what screen readers and saved charts say. `height(width)`, in
-  // pixels, where the chart itself decides.
+  // Draws the Chart.js `config` in a new canvas within `body`. `name` is what screen readers say
+  // and saved charts show. `height(width)`, in pixels, is given if the chart itself decides its
+  // height.
   function draw(body, name, config, height) {
     const canvas = element("canvas", { role: "img", "aria-label": name });
     const frame = element("div", { class: "chart" }, canvas);
@@ -110,23 +112,24 @@ const charts = (() => {
     return chart;
   }
 
-  // Draws once more what a chart shows now, on another canvas.
+  // Draws what a chart shows now again, on another canvas.
   function repaint(chart, canvas) {
     const { type, data, options, plugins } = chart.config;
-    // With `segment` lines are drawn by the context, not by a Path2D, which only a real canvas understands.
+    // With `segment`, Chart.js draws lines by the context, not by a Path2D, which only a real
+    // canvas understands.
     const datasets = data.datasets.map((set, i) => ({ ...set, hidden: !chart.isDatasetVisible(i), segment: {} }));
     const still = { ...options, responsive: false, animation: false, events: [], devicePixelRatio: 1 };
     new Chart(canvas, { type, plugins, platform: Chart.BasicPlatform, data: { ...data, datasets }, options: still }).destroy();
   }
 
-  // The entries that the chart has something of.
+  // The legend's entries that have a visible dataset in the chart.
   function legendOf(chart) {
     const { entries = [] } = legends.find(({ of }) => of.includes(chart)) ?? {};
     const shows = (name) => chart.data.datasets.some((set, i) => set.of === name && chart.isDatasetVisible(i));
     return entries.filter(({ name }) => shows(name)).map(({ name, color }) => ({ name: theme.label(name), color }));
   }
 
-  // Names with their colours; a click on one calls changed(name, whether it is on now).
+  // Adds buttons of names and colours; a click on one calls changed(name, whether it is on now).
   function toggles(body, entries, changed) {
     const row = element("div", { class: "legend" });
     for (const { name, color } of entries) {
@@ -142,7 +145,8 @@ const charts = (() => {
     body.append(row);
   }
 
-  // The same for the datasets of `of` that belong to the name (`of` of a dataset).
+  // Adds buttons that show and hide datasets of the charts `of`. A dataset's own `of` is the name
+  // of the entry that it belongs to.
   function legend(body, entries, of) {
     legends.push({ entries, of });
     toggles(body, entries, (name, on) => {
@@ -161,7 +165,7 @@ const charts = (() => {
     controls.append(element("label", {}, box, ` ${label}`));
   }
 
-  // [{name, value}] to choose one from.
+  // Adds a select box with the options [{name, value}].
   function select(controls, label, options, changed) {
     const box = element("select", { "aria-label": label });
     for (const { name, value } of options) box.append(element("option", { value }, name));
@@ -170,7 +174,8 @@ const charts = (() => {
     return box;
   }
 
-  // Dragging across a chart shows that part of its x axis; a double click shows all of it again.
+  // Makes a chart zoomable: dragging shows a part of its x axis; a double click shows all of it
+  // again.
   function zoomable(chart) {
     const canvas = chart.canvas;
     let from = null;
@@ -196,8 +201,8 @@ const charts = (() => {
     canvas.title = "drag to zoom, double click to see all";
   }
 
-  // A plugin that draws a dashed line at {label, value} bytes across the chart; its words stand above it at the `place`
-  // ("left", "right").
+  // A plugin that draws a dashed line at {label, value} bytes across the chart. The label is above
+  // the line, at its `place` ("left", "right").
   function ruler(id, line, color = "warning", place = "left") {
     return {
       id,
@@ -226,7 +231,7 @@ const charts = (() => {
     ctx.restore();
   }
 
-  // The text, or as much of it as fits.
+  // The text, shortened to fit the width.
   function fit(ctx, text, width) {
     if (ctx.measureText(text).width <= width) return text;
     let kept = text.length - 1;
@@ -234,7 +239,7 @@ const charts = (() => {
     return `${text.slice(0, kept)}…`;
   }
 
-  // Words that can be read on anything.
+  // Draws text with a halo, so that it can be read on any background.
   function halo(ctx, text, x, y) {
     ctx.save();
     ctx.setLineDash([]);

@@ -1,4 +1,4 @@
-// Views of words: "facts" {rows: [[name, value], …]}, "text" {summary, text}, "notice" {text}, and
+// Views of text: "facts" {rows: [[name, value], …]}, "text" {summary, text}, "notice" {text}, and
 // "tiles" {tiles: [{label, value, unit}]}.
 "use strict";
 

@@ -1,7 +1,8 @@
-// View "front": {x: {label, unit}, y: {label, unit}, z: {label, unit}, lines: [{label, value}], points: [{name, x, y, z,
-// y_low, y_high, group, base, note}]}. Smaller is better on all axes; a line joins the points that no other beats on
-// both axes that are shown. `lines` stand upright at values of x. Where there is `z`, a box chooses how it is shown: as the
-// size of the points, or in place of x or y.
+// View "front": {x: {label, unit}, y: {label, unit}, z: {label, unit}, lines: [{label, value}],
+// points: [{name, x, y, z, y_low, y_high, group, base, note}]}. Smaller is better on all axes. A
+// line joins the points that no other point beats on both shown axes. `lines` are vertical lines at
+// values of x. If `z` is given, a box selects how it is shown: as the size of the points, or in
+// place of x or y.
 "use strict";
 
 views.front = (body, view) => {
@@ -9,7 +10,7 @@ views.front = (body, view) => {
   const kText = 12; // pixels
   const kLine = 14;
   const place = element("div");
-  const drawn = []; // the chart that is shown
+  const drawn = []; // the shown chart
 
   if (view.z) {
     const controls = element("div", { class: "controls" });
@@ -32,7 +33,7 @@ views.front = (body, view) => {
     charts.legend(body, groups.map((group, i) => ({ name: group, color: theme.series(i) })), drawn);
   }
 
-  // `of`: which of "x", "y" and "z" stand across, up, and in the size of the points.
+  // `of`: which of "x", "y" and "z" are shown horizontally, vertically, and as the points' size.
   function show(of) {
     const off = drawn.flatMap((chart) => groups.filter((_, i) => !chart.isDatasetVisible(i)));
     drawn.splice(0).forEach((chart) => chart.destroy());
@@ -51,7 +52,7 @@ views.front = (body, view) => {
     const best = [...points]
       .sort((a, b) => a.x - b.x || a.y - b.y)
       .filter((point, i, sorted) => sorted.slice(0, i).every((other) => other.y > point.y));
-    // Lines and spreads that lie far outside stay there.
+    // Lines and spreads far outside the points' range don't extend the axes.
     const most = Math.max(...points.map((point) => point.x));
     const rulers = of.x === "x" ? (view.lines ?? []) : [];
     const near = rulers.map((line) => line.value).filter((value) => value < 1.5 * most);
@@ -60,7 +61,7 @@ views.front = (body, view) => {
       1.25 * Math.max(...points.map((point) => point.y)),
     );
     const largest = Math.max(...view.points.map((point) => point.z ?? 0));
-    // The area is the value's share of the largest.
+    // The area of a point is proportional to its value of z.
     const radius = (point) => (of.z && known(point, "z") ? Math.max(3, 13 * Math.sqrt(point.z / largest)) : point.base ? 7 : 5);
     const across = [...points.map((point) => point.x), ...near];
     const up = points.flatMap((point) => [point.y, point.y_low ?? point.y, Math.min(point.y_high ?? point.y, highest)]);
@@ -79,7 +80,7 @@ views.front = (body, view) => {
               of: group,
               label: group,
               data: points.filter((point) => (point.group ?? "") === group),
-              // A point without that value is hollow.
+              // A point without a value of z is hollow.
               backgroundColor: (context) => theme.faint(theme.series(i), !of.z ? 1 : known(context.raw ?? {}, "z") ? 0.6 : 0),
               borderColor: theme.series(i),
               pointStyle: (context) => (context.raw?.base ? "rectRot" : "circle"),
@@ -124,14 +125,15 @@ views.front = (body, view) => {
       heightFor,
     );
 
-    // What they are is said once.
+    // Only the first ruler's text has the label.
     function words(line, first) {
       const value = units.format(line.value, view.x.unit);
       return first || line.label !== rulers[0].label ? `${line.label} ${value}` : value;
     }
 
-    // The rulers in rows within which their words stand apart: [{text, at, from, to}] in pixels. Before there are scales,
-    // for the room above the chart, about where they will be.
+    // Arranges the rulers' texts in rows, so that texts in a row don't touch: [{text, at, from,
+    // to}] in pixels. Without `scales` the positions are estimates, which give the space needed
+    // above the chart.
     function rowsOf(ctx, width, scales) {
       const rows = [];
       ctx.save();
@@ -163,7 +165,7 @@ views.front = (body, view) => {
       ctx.restore();
     }
 
-    // Every point that is shown, with its place.
+    // All visible points, with their positions.
     function shown(chart) {
       const { scales } = chart;
       return groups.flatMap((_, i) =>
@@ -230,14 +232,14 @@ views.front = (body, view) => {
         }
         names[i].forEach((text, row) => charts.halo(ctx, text, left + 2, top + 2 + kLine * (row + 0.5)));
       });
-      // For those who want to know where they are.
+      // Records the positions of names for tests.
       chart.names = places.map((label, i) => ({ name: all[i].point.name, text: names[i].join(" "), box: label?.box ?? null }));
       chart.bars = bars;
       ctx.restore();
     }
   }
 
-  // A name in lines that are not wider, as far as its words allow.
+  // Splits a name into lines of at most `width`, if its words allow that.
   function wrap(ctx, name, width) {
     const made = [];
     for (const word of name.split(" ")) {
@@ -252,7 +254,7 @@ views.front = (body, view) => {
     return { width: 4 + Math.max(...wrapped.map((text) => ctx.measureText(text).width)), height: 2 + kLine * wrapped.length };
   }
 
-  // So high that names take no more than a quarter of the chart.
+  // A height at which names take no more than a quarter of the chart.
   function heightFor(width) {
     const ctx = document.createElement("canvas").getContext("2d");
     ctx.font = `${kText}px ${theme.font}`;

@@ -1,7 +1,7 @@
-// View "images": {images: [{label, prediction, share, width, height, pixels}], names}. Small pictures
-// with what a classifier took them for; `pixels` is base64 of red, green and blue bytes, row by row.
-// `names`, where there are any, are those of the classes. Or {images: [{caption, png}]}, with base64 of
-// files.
+// View "images": {images: [{label, prediction, share, width, height, pixels}], names}. Small
+// pictures with a classifier's predictions. `pixels` is base64 of red, green and blue bytes, row by
+// row. `names`, if given, are the names of the classes. Alternatively {images: [{caption, png}]},
+// with PNG files in base64.
 "use strict";
 
 views.images = (body, view) => {

@@ -1,5 +1,5 @@
-// Where names of points stand: beside their point or, where that is crowded, further away at the end of a line. The
-// same points give the same places.
+// Places the names of points: next to their point or, where that is crowded, further away at the
+// end of a line. The same points give the same places.
 "use strict";
 
 const labels = (() => {
@@ -25,17 +25,18 @@ const labels = (() => {
     return side(ax, ay, bx, by, cx, cy) !== side(ax, ay, bx, by, dx, dy) && side(cx, cy, dx, dy, ax, ay) !== side(cx, cy, dx, dy, bx, by);
   }
 
-  // `points`: [{x, y, radius, width, height}], the size being that of the name. No name covers a point, another name or
-  // one of the boxes `bars`, nor leaves `area`; `lines` are crossed only where all else is worse. Boxes are [left, top,
-  // right, bottom], lines [x, y, x, y]. Returns {box, line} for each point, `line` null where none is wanted; null for a
-  // point whose name has no place.
+  // `points`: [{x, y, radius, width, height}]; width and height are those of the name. No name
+  // covers a point, another name or one of the boxes `bars`, nor leaves `area`. Names cross `lines`
+  // only if everything else is worse. Boxes are [left, top, right, bottom], lines [x, y, x, y].
+  // Returns {box, line} for each point; `line` is null if the name needs none. A point whose name
+  // has no place gets null.
   function place(points, bars, lines, area) {
     const dots = points.map(({ x, y, radius }) => [x - radius - 1, y - radius - 1, x + radius + 1, y + radius + 1]);
     const solid = [...dots, ...bars];
     const choices = points.map((point, i) => candidates(point, i));
     let placed;
-    // Each is placed where it is best beside those that stand, again and again. What comes of that depends on the
-    // order: several are tried.
+    // Each name in turn is placed where it is best next to the names already placed, repeatedly.
+    // The result depends on the order, so several orders are tried.
     const orders = [(i) => choices[i].length, (i) => points[i].x, (i) => -points[i].x, (i) => points[i].y, (i) => -points[i].y];
     return orders
       .map((key) => settle(points.map((_, i) => i).sort((a, b) => key(a) - key(b) || a - b)))
@@ -71,7 +72,8 @@ const labels = (() => {
           if (box[0] < area[0] || box[1] < area[1] || box[2] > area[2] || box[3] > area[3]) continue;
           if (solid.some((each) => overlap(box, each))) continue;
           const line = distance > kNear ? leader(x, y, radius, box) : null;
-          let cost = distance + 2 * Math.abs(sin) + (cos < 0 ? 2 : 0); // to the right of its point by choice
+          // Prefers the right side of the point.
+          let cost = distance + 2 * Math.abs(sin) + (cos < 0 ? 2 : 0);
           cost += 25 * lines.filter((each) => crosses(each, box)).length;
           if (line) {
             cost += 60 * dots.filter((dot, j) => j !== own && crosses(line, dot)).length;
@@ -83,8 +85,8 @@ const labels = (() => {
       return found.sort((a, b) => a.cost - b.cost);
     }
 
-    // The cheapest beside the names that stand already. `evict`: where there is none, the one that covers fewest of
-    // them, which then look for another place.
+    // The cheapest place next to the names already placed. `evict`: if there is no such place,
+    // takes the one that covers the fewest names; these then look for another place.
     function best(own, evict) {
       const others = placed.map((label, i) => [label, i]).filter(([label]) => label);
       let [chosen, least] = [null, Infinity];
@@ -113,7 +115,7 @@ const labels = (() => {
     }
   }
 
-  // From the point's edge to the nearest place of the box.
+  // The line from the point's edge to the nearest position on the box.
   function leader(x, y, radius, [left, top, right, bottom]) {
     const end = [Math.min(Math.max(x, left), right), Math.min(Math.max(y, top), bottom)];
     const length = Math.hypot(end[0] - x, end[1] - y);

@@ -1,13 +1,14 @@
 // View "lines": {x: {label, unit}, y: {label, unit, log}, smoothing, series: [{name, x, y, y_low,
-// y_high, points}]}. null in y is a gap. With `y_low` and `y_high` a band lies behind the line. With
-// `smoothing` a box shows each series through an exponential average; a series with `points` is few
-// measurements, drawn as points and never smoothed.
+// y_high, points}]}. null in y is a gap. `y_low` and `y_high` give a band around the line. With
+// `smoothing`, a box shows each series as an exponential average. A series with `points` is a few
+// measurements, which are drawn as points and never smoothed.
 "use strict";
 
 views.lines = (body, view) => {
-  // Adam's correction of the start makes the first averages those of the values so far.
+  // Corrects the start like Adam: the first averages are those of the values so far.
   function smooth(values) {
-    const keep = 0.5 ** (1 / Math.max(2, values.length / 40)); // halves over a fortieth of the width
+    // The weight halves over 1/40 of the width.
+    const keep = 0.5 ** (1 / Math.max(2, values.length / 40));
     let sum = 0;
     let weight = 0;
     return values.map((value) => {
@@ -44,7 +45,8 @@ views.lines = (body, view) => {
       : [dataset(series, i, { label: `${series.name}, smoothed`, data: pairs(series.x, smooth(series.y)), borderWidth: 2.25, pointRadius: 0, hidden: true, off: true })],
   );
 
-  // The lower edge, and the upper one, which is filled down to it. Of what comes later less is drawn on top.
+  // The two edges of each band; the area between them is filled. Later datasets are drawn below
+  // earlier ones.
   const bands = view.series.flatMap((series, i) => {
     if (!series.y_low) return [];
     const edge = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, backgroundColor: theme.faint(theme.series(i), 0.2), band: true };
@@ -54,7 +56,7 @@ views.lines = (body, view) => {
     ];
   });
 
-  // "2.81", of a band "2.81 (2.79 to 2.84)".
+  // A value as text: "2.81"; with a band "2.81 (2.79 to 2.84)".
   function value({ dataset: { of, off }, dataIndex, parsed }) {
     const { y_low, y_high } = view.series.find(({ name }) => name === of);
     const [mean, ...ends] = [parsed.y, y_low?.[dataIndex], y_high?.[dataIndex]].map((y) => units.format(y, view.y.unit));

@@ -1,10 +1,10 @@
-// View "matrix": {rows, columns, counts: [[…], …], names}. A table of counts in which a cell is as
-// dark as its share of its row: what a classifier takes for what. `rows` and `columns` say what they
-// stand for, and `names`, where there are any, are those of the classes.
+// View "matrix": {rows, columns, counts: [[…], …], names}. A table of counts, such as a confusion
+// matrix. The darkness of a cell is its share of its row. `rows` and `columns` say what the
+// dimensions mean. `names`, if given, are the names of the classes.
 "use strict";
 
 views.matrix = (body, view) => {
-  const kMostNumbers = 32; // classes: of more, only the colours fit
+  const kMostNumbers = 32; // with more classes, cells have room only for colours
   const classes = view.counts.map((_, i) => view.names?.[i] ?? String(i));
   const sums = view.counts.map((row) => row.reduce((sum, count) => sum + count, 0));
   const share = (row, column) => (sums[row] === 0 ? null : view.counts[row][column] / sums[row]);

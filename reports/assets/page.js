@@ -1,11 +1,12 @@
 // Builds the page from its data: {"title", "subtitle", "views": [{"type", "title", …}, …]}. Each
 // type has a function views.TYPE(body, view), which fills the element `body`. With "reload_s" the
-// file is about to change, and is loaded again after so many seconds.
+// file is about to change, and is reloaded after that number of seconds.
 "use strict";
 
 const views = {};
 
-// element("td", { class: "number" }, "12", child, …): attributes, then text and children.
+// Makes an element, as in element("td", { class: "number" }, "12", child, …): attributes, then text
+// and children.
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -34,7 +35,7 @@ const page = (() => {
     main.replaceChildren(element("header", {}, element("h1", {}, data.title), element("p", {}, data.subtitle || "")));
     for (const view of data.views) {
       const [made, body] = section(view);
-      main.append(made); // first: charts measure the place that they have
+      main.append(made); // before the views: charts measure the available space
       views[view.type](body, view);
     }
     document.documentElement.dataset.drawn = "yes";
@@ -46,7 +47,7 @@ const page = (() => {
     reload.resume();
     if (data.reload_s) reload.every(data.reload_s);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-    // Paper is white.
+    // Printing uses the colours for white paper.
     addEventListener("beforeprint", () => {
       document.documentElement.dataset.print = "";
       draw();

@@ -1,20 +1,20 @@
-// View "plan": {arena_bytes, programs: [{name, nodes, phases, peak, tensors}], persistent, line}, as
-// reports/timeline_views.h describes it. The nodes of a program run across, the bytes of the arena
-// up; each tensor is a rectangle at its offset over its lifetime. The wheel zooms (with shift only
-// across), dragging moves, two fingers do both, a double click shows all again.
+// View "plan": {arena_bytes, programs: [{name, nodes, phases, peak, tensors}], persistent, line},
+// as in reports/timeline_views.h. The x axis is the nodes of a program, the y axis the bytes of the
+// arena; each tensor is a rectangle at its offset over its lifetime. The wheel zooms (with shift
+// only horizontally), dragging moves, two fingers do both, and a double click shows all again.
 "use strict";
 
 views.plan = (body, view) => {
-  const kLeft = 62; // of the drawing, in pixels: room for the axes' numbers
+  const kLeft = 62; // left edge of the drawing, in pixels: room for the axis's numbers
   const kBottom = 34;
   const kTop = 20;
   const kRight = 10;
-  // Room for the words above the arena's and the budget's line.
+  // Leaves room for the text above the lines of the arena and the budget.
   const top = 1.07 * Math.max(view.arena_bytes, view.line && view.line.value < 1.5 * view.arena_bytes ? view.line.value : 0);
 
-  let program; // what is shown of the view
-  let tensors; // its own and the persistent ones
-  let shown; // nodes x0 to x1, bytes y0 to y1
+  let program; // the selected program
+  let tensors; // tensors of the program, and the persistent ones
+  let shown; // visible range: nodes x0 to x1, bytes y0 to y1
   let wanted = ""; // text to look for in names
   let pointed = null; // the tensor under the pointer
   const hidden = new Set(); // roles that are not drawn
@@ -24,7 +24,7 @@ views.plan = (body, view) => {
   const found = element("span", { class: "note", role: "status" });
   body.append(controls, element("div", { class: "plan" }, canvas));
   const screen = canvas.getContext("2d");
-  let context = screen; // what is drawn on, and its pixels
+  let context = screen; // the context to draw on, and its pixels
   let size = [0, 0];
 
   const width = () => size[0] - kLeft - kRight;
@@ -34,7 +34,7 @@ views.plan = (body, view) => {
   const nodeAt = (pixel) => shown.x0 + ((pixel - kLeft) / width()) * (shown.x1 - shown.x0);
   const bytesAt = (pixel) => shown.y0 + (1 - (pixel - kTop) / height()) * (shown.y1 - shown.y0);
 
-  // A tensor of node 3 alone takes the place from 3 to 4 across.
+  // Selects a program. A tensor of node 3 only covers 3 to 4 on the x axis.
   function choose(index) {
     program = view.programs[index];
     const always = view.persistent.map((tensor) => ({ ...tensor, birth: 0, death: program.nodes - 1, always: true }));
@@ -46,7 +46,7 @@ views.plan = (body, view) => {
     show({ x0: 0, x1: program.nodes, y0: 0, y1: top });
   }
 
-  // Keeps within the program and the arena, and to at least a node and a byte.
+  // Shows a range, limited to the program and the arena, and to at least one node and one byte.
   function show(part) {
     const fit = (low, high, least, most) => {
       const span = Math.min(Math.max(high - low, least), most);
@@ -60,7 +60,7 @@ views.plan = (body, view) => {
     redraw();
   }
 
-  // By `factor` around a place of the canvas, which stays where it is.
+  // Zooms by `factor` around a position of the canvas, which stays fixed.
   function zoom(factor, pixelX, pixelY, across = false) {
     const [node, bytes] = [nodeAt(pixelX), bytesAt(pixelY)];
     const part = { x0: node - (node - shown.x0) * factor, x1: node + (shown.x1 - node) * factor, y0: shown.y0, y1: shown.y1 };
@@ -94,7 +94,7 @@ views.plan = (body, view) => {
     size = [canvas.clientWidth, canvas.clientHeight];
   }
 
-  // Draws what is shown once more, elsewhere.
+  // Draws what is shown again, on another canvas.
   function repaint(paper) {
     context = paper.getContext("2d");
     size = [paper.width, paper.height];
@@ -124,8 +124,8 @@ views.plan = (body, view) => {
 
   function drawTensors() {
     const border = theme.color("panel");
-    const text = "#101418"; // on every role's colour
-    let labels = 400; // more could not be read
+    const text = "#101418"; // readable on every role's colour
+    let labels = 400; // more labels could not be read
     for (const tensor of tensors) {
       if (!visible(tensor)) continue;
       const [left, right] = [x(tensor.birth), x(tensor.death + 1)];
@@ -153,7 +153,7 @@ views.plan = (body, view) => {
     }
   }
 
-  // The end of a name says more than its beginning.
+  // Draws the end of a name if it doesn't fit: the end says more than the beginning.
   function drawName(name, left, right, middle, color) {
     const room = Math.floor((right - left - 6) / 6.6);
     if (room < 5) return;
@@ -193,7 +193,7 @@ views.plan = (body, view) => {
     context.stroke();
   }
 
-  // Where phases meet, the peak, the arena's top and the budget.
+  // Draws lines at the borders of phases, the peak, the arena's top and the budget.
   function drawLines() {
     context.save();
     context.strokeStyle = theme.color("text");
@@ -206,7 +206,7 @@ views.plan = (body, view) => {
     context.strokeStyle = context.fillStyle = theme.color("warning");
     const at = x(program.peak.node + 0.5);
     line(at, kTop, at, kTop + height());
-    const right = at > kLeft + width() / 2; // where there is less room
+    const right = at > kLeft + width() / 2; // whether the space on the right is smaller
     context.textAlign = right ? "right" : "left";
     const text = `peak ${units.format(program.peak.bytes, "bytes")}: ${program.peak.op}`;
     const room = right ? at - kLeft - 10 : kLeft + width() - at - 10;
@@ -230,7 +230,7 @@ views.plan = (body, view) => {
     }
   }
 
-  // --- What the pointer does.
+  // --- Events of the pointer.
 
   function place(event) {
     const box = canvas.getBoundingClientRect();
@@ -269,7 +269,7 @@ views.plan = (body, view) => {
     return lines.filter(Boolean).map((text) => ({ text }));
   }
 
-  const pointers = new Map(); // that are down, by id: where they were
+  const pointers = new Map(); // pressed pointers by id, with their last positions
   canvas.addEventListener("pointerdown", (event) => {
     pointers.set(event.pointerId, place(event));
     canvas.setPointerCapture(event.pointerId);
@@ -280,7 +280,7 @@ views.plan = (body, view) => {
     const other = [...pointers].find(([id]) => id !== event.pointerId)?.[1];
     pointers.set(event.pointerId, now);
     tooltip.hide();
-    const share = other ? 0.5 : 1; // of two fingers each moves the middle by half
+    const share = other ? 0.5 : 1; // each of two fingers moves the centre by half
     move(share * (now[0] - before[0]), share * (now[1] - before[1]));
     if (other) {
       const apart = ([a, b]) => Math.max(20, Math.hypot(a - other[0], b - other[1]));
@@ -299,7 +299,7 @@ views.plan = (body, view) => {
     "wheel",
     (event) => {
       event.preventDefault();
-      // With shift some systems scroll sideways instead.
+      // With shift, some systems scroll sideways instead of vertically.
       const turned = event.deltaY || event.deltaX;
       zoom(1.0015 ** turned, ...place(event), event.shiftKey);
       point(event);
@@ -323,7 +323,7 @@ views.plan = (body, view) => {
     actions[event.key]();
   });
 
-  // --- What stands above.
+  // --- Controls above the canvas.
 
   if (view.programs.length > 1) {
     const options = view.programs.map(({ name }, i) => ({ name, value: i }));

@@ -1,10 +1,11 @@
-// The page of a run that goes on is written anew while it is open. `reload.every(seconds)` loads it
-// again and again, as its reader left it: scrolled, with the same boxes, names and texts chosen. It
-// waits while nobody looks, while a button is pressed, and while a chart shows a part of itself.
+// Reloads the page of a run that continues, since its file is rewritten while it is open.
+// `reload.every(seconds)` reloads it repeatedly and restores what its reader changed: the scroll
+// position and the selected boxes, names and texts. It waits while the page is hidden, while a
+// button is pressed, and while a chart is zoomed.
 "use strict";
 
 const reload = (() => {
-  // What the reader may have changed, and how to change it alike. A choice may change the names of a
+  // What the reader may have changed, and how to restore it. A selection may change the names of a
   // chart, and so comes first.
   const kinds = [
     {
@@ -27,7 +28,7 @@ const reload = (() => {
     history.scrollRestoration = "manual";
   }
 
-  // Charts may have come: what cannot be matched stays as it is drawn.
+  // Charts may have been added: elements without a match stay as they are drawn.
   function restore({ x, y, chosen }) {
     kinds.forEach((kind, i) => {
       const elements = found(kind);
@@ -52,7 +53,7 @@ const reload = (() => {
     }, 1000 * seconds);
   }
 
-  // Once the page is drawn, also for the last time.
+  // Restores the reader's changes once the page is drawn, also after the last reload.
   function resume() {
     if (!history.state?.chosen) return;
     restore(history.state);

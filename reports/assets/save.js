@@ -1,12 +1,12 @@
-// Charts as files (SVG, PNG), tables as text to paste (CSV, Markdown, LaTeX): small buttons in the corner of a section
-// or figure.
+// Saves charts as files (SVG, PNG) and copies tables as text (CSV, Markdown, LaTeX), by small
+// buttons in the corner of a section or figure.
 "use strict";
 
 const save = (() => {
-  const kWidth = 880; // of a saved chart, in pixels; a PNG has thrice as many
+  const kWidth = 880; // width of a saved chart in pixels; a PNG has three times as many
   const kMargin = 14;
 
-  // What is written into that corner, one word each, stands there alone.
+  // Adds the buttons for `made`, one word each, to that corner, and removes earlier ones.
   function buttons(body, verb, made) {
     const host = body.closest("figure, section");
     host.querySelector(":scope > .save")?.remove();
@@ -22,7 +22,7 @@ const save = (() => {
   // --- Charts: {title, height: (width) => pixels, legend: () => [{name, color}], paint: (canvas) => draws on it}.
 
   function chart(body, { title, ...more }) {
-    // Of several in a section each has its own name, which says little alone.
+    // In a section of several charts, the chart's own name says little without the section's.
     const section = body.closest("section").querySelector("h2")?.textContent;
     const drawing = { ...more, title: !section || title.startsWith(section) ? title : `${section}: ${title}` };
     const name = fileName(drawing.title);
@@ -32,7 +32,7 @@ const save = (() => {
     ]);
   }
 
-  // The chart under its title and above its legend, on white.
+  // Draws the chart below its title and above its legend, on white.
   function svg({ title, height: heightFor, legend, paint }) {
     return theme.onPaper(() => {
       const [top, height] = [38, heightFor(kWidth)];
@@ -61,7 +61,7 @@ const save = (() => {
     });
   }
 
-  // The entries of a legend in as many rows as they take.
+  // The entries of a legend, broken into rows.
   function rows(context, legend) {
     const made = [];
     let x = kWidth;
@@ -98,9 +98,11 @@ const save = (() => {
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   }
 
-  // --- Tables: `read()` gives {heads: [{text, unit, number, beside: [name]}], rows: [{cells: [{text, value, beside, mark}],
-  // note}]}: the text as shown; the value, null where there is none, if it is not that text; what else is in the text, of
-  // the names in the head; small print beside a cell and for a row.
+  // --- Tables: `read()` returns {heads: [{text, unit, number, beside: [name]}], rows: [{cells:
+  // [{text, value, beside, mark}], note}]}. A cell's `text` is what is shown; `value` is given if
+  // it differs from the text, null if it is missing. `beside` has further values that the text
+  // contains, named by `beside` of the head. `mark` and `note` are small print of a cell and of a
+  // row.
 
   function table(body, read) {
     const ways = Object.entries({ CSV: csv, Markdown: markdown, LaTeX: latex });
@@ -116,7 +118,7 @@ const save = (() => {
       button.classList.add("done");
       setTimeout(() => button.classList.remove("done"), 1500);
     };
-    // Pages from disk may not use the clipboard in every browser.
+    // Shows the text in a box instead: some browsers refuse the clipboard to pages from disk.
     const otherwise = () => {
       const box = element("textarea", {}, text);
       document.body.append(box);
@@ -131,7 +133,8 @@ const save = (() => {
 
   const line = (text) => text.replace(/\s+/g, " ").trim();
 
-  // RFC 4180: values with all their digits, in the units that the heads say; small print in a column of its own.
+  // CSV (RFC 4180): values have all their digits, in the units that the heads name; small print has
+  // a column of its own.
   function csv({ heads, rows }) {
     const kUnits = { bytes: "bytes", ms: "ms", joules: "J", percent: "share" };
     const quoted = (text) => (/[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
@@ -152,7 +155,7 @@ const save = (() => {
     return [...(head.some(Boolean) ? [head] : []), ...lines].map((row) => `${row.map(quoted).join(",")}\r\n`).join("");
   }
 
-  // The texts of a row; a note stands in place of the values that are missing at its end, or behind its name.
+  // The texts of a row. A note replaces the missing values at the row's end, or follows its name.
   function texts({ cells, note }) {
     const made = cells.map(({ text, mark }) => line(mark ? `${text} (${mark})` : text));
     if (!note) return made;
@@ -171,7 +174,7 @@ const save = (() => {
     );
   }
 
-  // With the rules of the package booktabs.
+  // A LaTeX table with the rules of the package booktabs.
   function latex({ heads, rows }) {
     const end = " \\\\\n";
     const body = rows.map((row) => {
@@ -191,7 +194,8 @@ const save = (() => {
       "|": "\\textbar{}", '"': "\\char34{}", "–": "--", "—": "---", "…": "\\dots{}", "×": "$\\times$", "±": "$\\pm$",
       "≤": "$\\le$", "≥": "$\\ge$", "·": "$\\cdot$", "µ": "$\\mu$", "→": "$\\to$", "−": "$-$",
     };
-    // Behind the end of a row "[" and "*" would belong to it.
+    // Protects "[" and "*" at the start: after the end of a row, LaTeX would read them as
+    // arguments.
     return text.replace(/[\\{}$&#%_~^<>|"–—…×±≤≥·µ→−]/g, (c) => kNames[c] ?? `\\${c}`).replace(/^[[*]/, "{$&}");
   }
 

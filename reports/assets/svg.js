@@ -1,5 +1,5 @@
-// A drawing context that becomes an SVG document: what Chart.js and the views use of a canvas's context.
-// Transforms may move, turn and scale evenly; text keeps being text.
+// A drawing context that produces an SVG document. It has the part of a canvas's context that
+// Chart.js and the views use. Transforms may move, rotate and scale evenly; text stays text.
 "use strict";
 
 class SvgContext {
@@ -21,7 +21,7 @@ class SvgContext {
     this.resetTransform();
   }
 
-  // The document, width × height pixels in all.
+  // The complete document of width × height pixels.
   document(width, height) {
     const head = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}">`;
     return `<?xml version="1.0" encoding="UTF-8"?>\n${head}\n${this.#parts.join("\n")}\n</svg>\n`;
@@ -93,7 +93,7 @@ class SvgContext {
     const at = (angle) => [x + radius * Math.cos(angle), y + radius * Math.sin(angle)];
     const sign = backwards ? -1 : 1;
     this.lineTo(...at(from));
-    // An arc of SVG is less than a full turn.
+    // One arc of SVG must be less than a full turn.
     const pieces = sweep >= turn ? 2 : 1;
     const part = Math.min(sweep, turn) / pieces;
     const length = this.#number(radius * this.#size());
@@ -140,7 +140,7 @@ class SvgContext {
   #text(text, x, y, paint) {
     const [, style, size, family] = this.font.match(/^(.*?)([\d.]+)px(?:\/\S+)?\s+(.*)$/);
     const anchor = { center: "middle", right: "end", end: "end" }[this.textAlign];
-    // Baselines other than the usual one are not drawn alike by all programs.
+    // Not all programs draw other baselines than the usual one alike, so these are computed here.
     const down = { middle: 0.35, top: 0.8, hanging: 0.8, bottom: -0.2, ideographic: -0.2 }[this.textBaseline] ?? 0;
     const [a, b] = this.matrix;
     const at = this.#place(x, y + down * size).split(" ");
@@ -152,7 +152,7 @@ class SvgContext {
     );
   }
 
-  // Characters that XML cannot have become U+FFFD.
+  // Characters that XML cannot contain become U+FFFD.
   static escape(text) {
     const entities = { "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" };
     return String(text)
@@ -160,7 +160,7 @@ class SvgContext {
       .replace(/[&<>"]/g, (character) => entities[character]);
   }
 
-  // ---
+  // --- Helpers.
 
   #alone(box, draw) {
     const path = this.#path;
@@ -184,7 +184,7 @@ class SvgContext {
     return ` ${this.#color("stroke", this.strokeStyle)} stroke-width="${this.#number(this.lineWidth * this.#size())}"${more.join("")}`;
   }
 
-  // Not every program knows colours with transparency.
+  // Splits transparency from colours: not every program knows transparent colours.
   #color(name, color) {
     let alpha = this.globalAlpha;
     const hex = /^(#[0-9a-f]{6})([0-9a-f]{2})$/i.exec(color);

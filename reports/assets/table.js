@@ -1,14 +1,15 @@
 // View "table": {columns: [{key, label, unit, deviation, runs}], rows: [{key: value, note, base,
-// marks: {key: text}}], choice}. `deviation` and `runs` are members that stand beside a mean: 2.806 ± 0.012 (5).
-// A click on a column's name sorts by it, a second one the other way round; rows without a value
-// come last either way. With `choice` boxes take columns out, of what is copied, too.
+// marks: {key: text}}], choice}. `deviation` and `runs` name members that are shown next to a mean:
+// 2.806 ± 0.012 (5). A click on a column's name sorts by the column, a second click reverses the
+// order; rows without a value are always last. With `choice`, boxes remove columns, also from
+// copies of the table.
 "use strict";
 
 views.table = (body, view) => {
   const numeric = (column) => column.unit !== undefined && column.unit !== "text";
   let sorted = null; // {column, descending}
   let wanted = ""; // text that rows must contain
-  let columns = view.columns; // that are shown
+  let columns = view.columns; // the visible columns
 
   function compare(a, b) {
     const [x, y] = [a[sorted.column.key], b[sorted.column.key]];
@@ -29,7 +30,8 @@ views.table = (body, view) => {
     return `${value}${spread} (${runs})`;
   }
 
-  // A note stands in place of the values that are missing at the row's end, or under its name.
+  // The cells of a row. A note replaces the missing values at the row's end, or is under the row's
+  // name.
   function cells(row) {
     const last = columns.findLastIndex((column) => (row[column.key] ?? null) !== null);
     const missing = columns.length - 1 - last;
@@ -87,7 +89,7 @@ views.table = (body, view) => {
     });
     controls.append(search);
   }
-  // The first column says what rows are, and stays.
+  // The first column names the rows, and cannot be removed.
   if (view.choice) {
     const boxes = element("div", { class: "choices", hidden: true });
     const out = new Set();
@@ -111,7 +113,7 @@ views.table = (body, view) => {
 
   const beside = (column) => ["deviation", "runs"].filter((member) => column[member]);
 
-  // As it is sorted and filtered now.
+  // Copies have the current order and filter.
   save.table(body, () => ({
     heads: columns.map((column) => ({ text: column.label ?? column.key, unit: column.unit, number: numeric(column), beside: beside(column) })),
     rows: shown().map((row) => ({

@@ -1,8 +1,8 @@
-// Colours: of roles of memory, of series, and of the page's scheme.
+// Colours of memory roles and of series, and colours of the page's dark or light mode.
 "use strict";
 
 const theme = (() => {
-  // Bottom to top in stacks: what is always there, then what comes and goes.
+  // Roles in stacks from bottom to top: first memory that is always used, then temporary memory.
   const kRoles = {
     parameter: "#4e79a7",
     master: "#9ecae9",
@@ -21,9 +21,9 @@ const theme = (() => {
   const roles = Object.keys(kRoles);
 
   return {
-    // Of words in charts: what programs that open saved ones have too.
+    // The font of text in charts. Programs that open saved charts have it, too.
     font: "'Helvetica Neue', Helvetica, Arial, sans-serif",
-    // What act() returns with the colours of paper, which is white.
+    // Returns act(), called with the colours for printing on white paper.
     onPaper: (act) => {
       const { dataset } = document.documentElement;
       const before = dataset.print;
@@ -35,9 +35,9 @@ const theme = (() => {
       }
     },
     series: (index) => kSeries[index % kSeries.length],
-    // Of a part of a whole: a role's colour, or that of its place among the others.
+    // The colour of a part: that of its role, or one by its index.
     part: (name, index) => kRoles[name] || kSeries[index % kSeries.length],
-    // Roles in their order, then others as they come.
+    // Sorts names: roles in their order, then other names in the given order.
     order: (names) =>
       [...names].sort((a, b) => {
         const [i, j] = [roles.indexOf(a), roles.indexOf(b)];

@@ -1,7 +1,7 @@
-// View "timeline": {variants: [{name, timeline, line: {label, value}}]}, each timeline as
-// reports/timeline_views.h describes it: bytes by role over the nodes of a program. One variant fills
-// the width and lets its programs be chosen; several stand side by side on the same scale, each
-// with the program that has the highest peak. `line` is the variant's budget.
+// View "timeline": {variants: [{name, timeline, line: {label, value}}]}; each timeline is as in
+// reports/timeline_views.h: bytes by role over the nodes of a program. A single variant fills the
+// width, and its program can be selected. Several variants are shown side by side on the same
+// scale, each with its program of the highest peak. `line` is the variant's budget.
 "use strict";
 
 views.timeline = (body, view) => {
@@ -14,9 +14,9 @@ views.timeline = (body, view) => {
     new Set(view.variants.flatMap(({ timeline }) => timeline.programs.flatMap((program) => rolesOf(program)))),
   );
 
-  // A budget that lies far above would make everything else flat.
+  // A budget far above the peak is not shown: it would make everything else flat.
   const fits = (line) => line && line.value < 2 * most;
-  // Room for the words above the arena's and the budget's line.
+  // Leaves room for the text above the lines of the arena and the budget.
   const top = 1.13 * Math.max(most, ...view.variants.map(({ line }) => (fits(line) ? line.value : 0)));
   if (alone) {
     const { timeline, line } = view.variants[0];
@@ -117,7 +117,7 @@ views.timeline = (body, view) => {
     return `node ${node}, ${phase}: ${units.format(total, "bytes")}`;
   }
 
-  // Names above the chart, a line where one phase ends and the next begins.
+  // Draws the names of phases above the chart, and a line between phases.
   function phases({ ctx, chartArea: area, scales }, program) {
     ctx.save();
     ctx.font = `12px ${theme.font}`;

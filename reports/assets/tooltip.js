@@ -1,4 +1,4 @@
-// The one tooltip of the page: near the pointer, never beyond the window's edge.
+// The only tooltip of the page: near the pointer, never beyond the window's edge.
 "use strict";
 
 const tooltip = (() => {
@@ -11,7 +11,7 @@ const tooltip = (() => {
     return found;
   }
 
-  // `x` and `y` within the page; `lines`: [{text, color}].
+  // Shows the tooltip. `x` and `y` are positions in the page; `lines`: [{text, color}].
   function show(x, y, title, lines) {
     const shown = box();
     shown.replaceChildren(element("div", { class: "title" }, title));
@@ -33,7 +33,7 @@ const tooltip = (() => {
     box().hidden = true;
   }
 
-  // Chart.js calls this in place of drawing a tooltip of its own.
+  // Chart.js calls this instead of drawing its own tooltip.
   function ofChart({ chart, tooltip: model }) {
     if (model.opacity === 0) return hide();
     const place = chart.canvas.getBoundingClientRect();

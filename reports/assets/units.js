@@ -1,12 +1,12 @@
-// Numbers as people read them. A unit is "bytes", "ms", "joules", "count" (12.3k), "integer" (12345),
-// "percent" (of a share), "number" or "text".
+// Formats numbers for people. A unit is "bytes", "ms", "joules", "count" (12.3k), "integer"
+// (12345), "percent" (of a share), "number" or "text".
 "use strict";
 
 const units = (() => {
   const kBinary = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
   const kDecimal = ["", "k", "M", "G", "T", "P"];
 
-  // The power of `base` that a number of that size is told in.
+  // The power of `base` in which a number of this size is shown.
   function power(value, base, most) {
     let index = 0;
     for (let left = Math.abs(value); left >= base && index < most; left /= base) ++index;
@@ -65,8 +65,9 @@ const units = (() => {
     return (formats[unit] || number)(value, significant);
   }
 
-  // A mean and its deviation, which is above 0, as far as the deviation lets digits mean anything: two digits of it where
-  // they are at most 35, otherwise one. base/amounts.h does the same.
+  // Formats a mean and its standard deviation, which is above 0, with as many digits as the
+  // deviation makes meaningful: two digits of the deviation if they are at most 35, otherwise one.
+  // base/amounts.h does the same.
   function withDeviation(mean, deviation) {
     const magnitude = Math.floor(Math.log10(deviation));
     const size = Math.max(Math.abs(mean), deviation);
@@ -76,15 +77,16 @@ const units = (() => {
     return exponent === 0 ? `${shown} ± ${spread}` : `(${shown} ± ${spread})e${exponent}`;
   }
 
-  // The least round number of the unit (1, 2, 2.5 or 5 times a power of ten) from `least` on, for values up to `high`.
+  // The smallest round number of the unit (1, 2, 2.5 or 5 times a power of ten) that is at least
+  // `least`, for values up to `high`.
   function step(least, high, unit) {
     const scale = unit === "bytes" ? 1024 ** power(high, 1024, kBinary.length - 1) : 1;
     const magnitude = 10 ** Math.floor(Math.log10(least / scale));
     return scale * magnitude * [1, 2, 2.5, 5, 10].find((nice) => scale * nice * magnitude >= least * (1 - 1e-9));
   }
 
-  // Round numbers of the unit between two values: 0, 512 MiB, 1 GiB, … where 0, 500,000,000, …
-  // would be shown as 477 MiB and so on.
+  // Ticks at round numbers of bytes between two values: 0, 512 MiB, 1 GiB, … Ticks at 0,
+  // 500,000,000, … would be shown as 477 MiB and so on.
   function byteTicks(low, high, most = 7) {
     const apart = step((high - low) / most, high, "bytes");
     const ticks = [];
@@ -92,7 +94,8 @@ const units = (() => {
     return ticks;
   }
 
-  // For axes whose ticks are `apart`: with the digits that tell them apart, without zeros that say nothing.
+  // The text of a tick on an axis whose ticks are `apart`: with the digits that distinguish ticks,
+  // without meaningless zeros.
   function tick(value, unit, apart = value) {
     if (value === 0) return "0";
     const significant = Math.max(3, Math.ceil(Math.log10(Math.abs(value / apart))) + 1);

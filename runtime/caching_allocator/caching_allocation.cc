@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kMostPeriods = 12;
 
-// Plays until a repetition reserves no segment: the rest would change nothing.
+// Replays until a repetition reserves no segment: further repetitions would change nothing.
 void Repeat(int64_t times, const CachingMemory& memory, FunctionRef<void()> play) {
   const auto reserved = [&] {
     return memory.stats().segments_reserved + memory.host_stats().segments_reserved;
@@ -24,7 +24,7 @@ void Repeat(int64_t times, const CachingMemory& memory, FunctionRef<void()> play
   }
 }
 
-// A device's memory whose tensors are allocated while programs run.
+// A device's memory, in which tensors are allocated while programs run.
 class CachingDeviceMemory : public DeviceMemory {
  public:
   CachingDeviceMemory(const memory::PlannedPrograms& step, Device& device,
@@ -37,7 +37,7 @@ class CachingDeviceMemory : public DeviceMemory {
 
   std::vector<std::unique_ptr<Executor>> MakeExecutors(std::span<const BoundProgram> programs,
                                                        const ExecutorOptions& options) override {
-    // Kernels choose and load what they need in the plan's arenas, which are then given back.
+    // Kernels choose and load what they need in the plan's arenas, which are freed afterwards.
     device_.Allocate(step_.plan.arena_bytes, step_.plan.host_arena_bytes)
         ->MakeExecutors(programs,
                         {.launch = Launch::kByNode, .communicators = options.communicators});
@@ -49,7 +49,7 @@ class CachingDeviceMemory : public DeviceMemory {
                                                          std::span<const BoundProgram> programs,
                                                          const ExecutorOptions& options) override {
     ExecutorOptions others = options;
-    others.poison = false;  // the memory's own task
+    others.poison = false;  // memory_ itself fills freed tensors
     return transfers_->MakeExecutorsOn(memories, programs, others);
   }
 
@@ -75,7 +75,8 @@ class CachingDeviceMemory : public DeviceMemory {
   Device& device_;
   const CachingOptions options_;
   std::optional<CachingMemory> memory_;
-  std::unique_ptr<DeviceMemory> transfers_;  // waits for all work before memory_ is given back
+  // Its destructor waits for all work before memory_ is freed.
+  std::unique_ptr<DeviceMemory> transfers_;
 };
 
 }  // namespace
@@ -102,8 +103,8 @@ ReplayResult Replay(const memory::PlannedPrograms& step, const CachingOptions& o
     }
   };
   ReplayResult result;
-  // A period is the rounds between two clearings of the cache. It is steady when it reserved as
-  // many segments as the one before and the peak is the same.
+  // A period is the rounds between two calls of EmptyCache(). A period is steady if it reserves as
+  // many segments as the previous one and the peak is the same.
   const int64_t period = std::max<int64_t>(1, options.empty_cache_every);
   int64_t last_peak = -1, last_segments = -1;
   for (int p = 0; p < kMostPeriods && !result.steady; ++p) {

@@ -1,10 +1,10 @@
-// `memory.allocator: caching`: running with an allocator as frameworks have, and how much memory it
-// would take for the programs of a step.
+// `memory.allocator: caching`: runs programs with an allocator like those of frameworks, and
+// computes the memory that it would take for the programs of a step.
 //
-// The replay plays the events of their schedule on addresses without memory. It costs about as much
-// as planning. Between two runs no temporary is alive and free blocks have merged, so a run leaves
-// only segments. If a run or a round reserved none, repeating it changes nothing: repetitions are
-// counted, not replayed.
+// The replay applies the programs' sequence of allocations and frees to addresses without memory.
+// It takes about as long as planning. Between two runs no temporary is alive and free blocks have
+// merged, so a run affects later runs only by its segments. If a run or a round reserved no
+// segment, repeating it changes nothing: repetitions are counted, not replayed.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,20 @@
 
 namespace plimsoll::runtime {
 
-// Of a session's programs.
+// The allocation for a session's programs.
 memory::Allocation CachingAllocation(const CachingOptions& options);
 
 struct ReplayResult {
   AllocatorStats device, host;
   int64_t rounds = 0;
-  // The last period reserved as many segments as the one before and no peak rose: more rounds would
-  // change nothing. A period is the rounds between two clearings of the cache, or a single round
-  // when it is never cleared. False: this was not so within twelve periods.
+  // Whether the last period reserved as many segments as the previous one, without a higher peak:
+  // further rounds would change nothing. A period is the rounds between two calls of EmptyCache(),
+  // or a single round if the cache is never emptied. False: no such period came within twelve
+  // periods.
   bool steady = false;
 };
 
-// Allocates persistent tensors first, then plays rounds.
+// Allocates persistent tensors first, then replays rounds.
 ReplayResult Replay(const memory::PlannedPrograms& step, const CachingOptions& options = {});
 
 }  // namespace plimsoll::runtime

@@ -85,7 +85,7 @@ void CachingAllocator::Free(uintptr_t address) {
   stats_.allocated -= at->second.bytes;
   at->second.in_use = false;
   at->second.requested = 0;
-  // Free neighbours become one block.
+  // Merges free neighbours into one block.
   if (const auto next = std::next(at); Adjoins(at, next) && !next->second.in_use) {
     free(next->second.pool).erase(KeyOf(*next));
     at->second.bytes += next->second.bytes;

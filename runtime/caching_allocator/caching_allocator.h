@@ -1,5 +1,5 @@
 // An allocator that decides while a program runs, like those of deep-learning frameworks for GPU
-// memory. The planned arena is compared with it.
+// memory. It is what the planned arena is compared with.
 //
 // It follows the documented behaviour of PyTorch's CUDA caching allocator:
 // - Sizes are rounded up to 512 bytes.
@@ -47,14 +47,13 @@ class CachingAllocator {
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  // Reserves one segment of that many bytes, rounded up to 2 MiB. UserError when the source
-  // refuses.
+  // Reserves one segment of `bytes`, rounded up to 2 MiB. Throws a UserError if the source refuses.
   void Preallocate(int64_t bytes);
 
   // Returns the 512-byte-aligned address of a new block of `bytes` ≥ 0. Throws a UserError with the
-  // current figures when the source refuses a segment for it.
+  // current statistics if the source refuses a segment for it.
   uintptr_t Allocate(int64_t bytes);
-  // Throws InternalError when Allocate() did not return that address, or it is free already.
+  // Throws InternalError if Allocate() did not return this address, or if it is already free.
   void Free(uintptr_t address);
   void EmptyCache();
 
@@ -62,10 +61,10 @@ class CachingAllocator {
 
   // A snapshot of all blocks for tests and reports, in the order of segments and addresses.
   struct BlockInfo {
-    int64_t segment = 0;  // number, in the order of reservation
-    int64_t offset = 0;   // in the segment
+    int64_t segment = 0;  // number of the segment, in the order of reservation
+    int64_t offset = 0;   // offset in the segment
     int64_t bytes = 0;
-    int64_t requested = 0;  // 0 when free
+    int64_t requested = 0;  // 0 if the block is free
     bool in_use = false;
     bool operator==(const BlockInfo&) const = default;
   };
@@ -81,23 +80,24 @@ class CachingAllocator {
     Pool pool = Pool::kSmall;
     bool in_use = false;
   };
-  // By address. Those of a segment are neighbours.
+  // All blocks by address. Blocks of a segment are neighbours.
   using BlockMap = std::map<uintptr_t, Block>;
-  // Bytes, segment and address: the first one that is large enough fits best.
+  // Free blocks as (bytes, segment, address): the first block that is large enough fits best.
   using FreeBlocks = std::set<std::tuple<int64_t, int64_t, uintptr_t>>;
 
   static FreeBlocks::value_type KeyOf(const BlockMap::value_type& block) {
     return {block.second.bytes, block.second.segment, block.first};
   }
   FreeBlocks& free(Pool pool) { return free_[static_cast<size_t>(pool)]; }
-  bool Adjoins(BlockMap::const_iterator a, BlockMap::const_iterator b) const;  // in a segment
+  // Whether both are in one segment.
+  bool Adjoins(BlockMap::const_iterator a, BlockMap::const_iterator b) const;
   void AddFree(uintptr_t address, const Block& block);
-  uintptr_t TakeFree(Pool pool, int64_t bytes);  // 0: without one
-  bool Grow(Pool pool, int64_t segment_bytes);   // false: refused even after EmptyCache()
+  uintptr_t TakeFree(Pool pool, int64_t bytes);  // 0: no block fits
+  bool Grow(Pool pool, int64_t segment_bytes);  // false: the source refused even after EmptyCache()
 
   SegmentSource& source_;
   BlockMap blocks_;
-  FreeBlocks free_[3];  // by pool
+  FreeBlocks free_[3];  // free blocks of each pool
   AllocatorStats stats_;
 };
 

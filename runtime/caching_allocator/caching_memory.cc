@@ -12,7 +12,7 @@ namespace plimsoll::runtime {
 
 class CachingMemory::ProgramMemory : public TensorMemory {
  public:
-  // `layout`: the plan's, which says where views begin in their tensors.
+  // `layout` is the plan's: it gives the offset of each view in its tensor.
   ProgramMemory(CachingMemory& memory, const graph::Program& program, bool in_place,
                 const Layout& layout)
       : memory_(memory),
@@ -39,7 +39,7 @@ class CachingMemory::ProgramMemory : public TensorMemory {
   }
 
   void BeforeRun() override {
-    // Frees what a failed run has left.
+    // Frees the tensors that a failed run has left.
     for (const auto& dying : dying_) {
       for (size_t buffer : dying) {
         if (addresses_[buffer] != 0) Free(buffer);
@@ -66,7 +66,7 @@ class CachingMemory::ProgramMemory : public TensorMemory {
   }
 
  private:
-  // A tensor's bytes start `offset` bytes into a buffer or into a persistent tensor.
+  // The place of a tensor: it starts `offset` bytes into a buffer or into a persistent tensor.
   struct Where {
     int32_t buffer = -1;
     uintptr_t persistent = 0;
@@ -106,9 +106,9 @@ class CachingMemory::ProgramMemory : public TensorMemory {
 
   CachingMemory& memory_;
   const memory::Lifetimes lifetimes_;
-  std::vector<uintptr_t> addresses_;               // of buffers; 0: no memory at this time
-  std::vector<std::vector<size_t>> born_, dying_;  // buffers, by node
-  std::vector<Where> places_;                      // by TensorId
+  std::vector<uintptr_t> addresses_;  // address of each buffer; 0: no memory at this time
+  std::vector<std::vector<size_t>> born_, dying_;  // buffers allocated and freed at each node
+  std::vector<Where> places_;                      // place of each tensor, by TensorId
 };
 
 CachingMemory::CachingMemory(const memory::PlannedPrograms& step,

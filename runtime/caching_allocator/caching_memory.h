@@ -1,10 +1,10 @@
-// The memory of a step's programs, taken from caching allocators while they run: persistent tensors
-// get theirs at the start, in the plan's order, so that they don't fragment the memory of
-// temporaries. A temporary gets it before the node that first writes it, and gives it back after
+// The memory of a step's programs, taken from caching allocators while the programs run. Persistent
+// tensors are allocated at the start, in the plan's order, so that they don't fragment the memory
+// of temporaries. A temporary is allocated before the node that first writes it, and freed after
 // the node that last reads it. Inputs and metrics of a program always have memory.
 //
-// With a device's segments this implements `memory.allocator: caching`; with simulated ones the
-// same code tells exactly what a run would take (caching_allocation.h).
+// With a device's segments, this class implements `memory.allocator: caching`. With simulated
+// segments, the same code computes the exact memory that a run would take (caching_allocation.h).
 #pragma once
 
 #include <cstdint>
@@ -20,28 +20,29 @@
 namespace plimsoll::runtime {
 
 struct CachingOptions {
-  // Frameworks' ops return new tensors where the plan lets an op write over its dying input. With
-  // `in_place` memory differs from the plan's by the allocator alone; without, by both.
+  // Whether an op may write over an input that it is the last to read, as in the plan; frameworks'
+  // ops return new tensors instead. With `in_place`, the memory differs from the plan's only
+  // because of the allocator; without, for both reasons.
   bool in_place = true;
-  int64_t preallocate_bytes = 0;  // on the device, in one segment; 0: grow from nothing
-  int64_t empty_cache_every = 0;  // steps; 0: never
+  int64_t preallocate_bytes = 0;  // size of a first segment on the device; 0: no such segment
+  int64_t empty_cache_every = 0;  // number of steps between calls of EmptyCache(); 0: never called
 };
 
 class CachingMemory {
  public:
-  // `device` and `host`: where the segments of each place come from. `poison`: fill temporaries
-  // with NaN (all bits set) when they get memory and when they give it back. The programs must
-  // outlive this object. InternalError when they name a persistent tensor that the plan has not, or
-  // the plan names one twice.
+  // `device` and `host`: the sources of segments for each place. `poison`: fill temporaries with
+  // NaN (all bits set) when they are allocated and when they are freed. The programs must outlive
+  // this object. Throws InternalError if the programs name a persistent tensor that is not in the
+  // plan, or if the plan names one twice.
   CachingMemory(const memory::PlannedPrograms& step, std::unique_ptr<SegmentSource> device,
                 std::unique_ptr<SegmentSource> host, const CachingOptions& options = {},
                 bool poison = false);
   ~CachingMemory();
 
-  // By program.
+  // The memory of each program.
   const std::vector<TensorMemory*>& programs() const { return programs_; }
 
-  // Returns every segment that holds no tensor. Call it only between runs.
+  // Returns every segment that holds no tensor. Call this only between runs.
   void EmptyCache();
 
   CachingAllocator& allocator(graph::Place place) {

@@ -1,4 +1,4 @@
-// Addresses without memory, for replaying what an allocator would do.
+// Segments of addresses without memory, for simulating an allocator.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@ namespace plimsoll::runtime {
 
 class SimulatedSegments : public SegmentSource {
  public:
-  // Refuses to have more than that many bytes reserved at once.
+  // Refuses a segment if more than `limit_bytes` would be reserved at once.
   explicit SimulatedSegments(int64_t limit_bytes = INT64_MAX) : limit_bytes_(limit_bytes) {}
 
   uintptr_t Reserve(int64_t bytes) override {
     if (bytes > limit_bytes_ - reserved_bytes_) return 0;
     reserved_bytes_ += bytes;
     const uintptr_t address = next_;
-    // A gap after each segment, as between mappings.
+    // Leaves a gap after each segment, as between real mappings.
     constexpr uintptr_t kPage = 4096;
     next_ += (static_cast<uintptr_t>(bytes) + 2 * kPage - 1) / kPage * kPage;
     return address;

@@ -1,4 +1,4 @@
-// The CPU as a device: both arenas are ordinary memory, and everything happens at once.
+// The CPU as a device: both arenas are ordinary memory, and all calls are synchronous.
 #include <fmt/format.h>
 #include <sys/mman.h>
 
@@ -104,14 +104,14 @@ std::unique_ptr<Readback> CpuMemory::MakeReadback(std::vector<std::span<const st
 }
 
 // Anonymous memory of the system. Its zeroed pages are provided at their first use and dropped when
-// the segment is returned: this is the cost of frequent reserving and returning.
+// the segment is returned. This is the cost of frequent reserving and returning.
 class MappedSegments : public SegmentSource {
  public:
   uintptr_t Reserve(int64_t bytes) override {
     const size_t size = static_cast<size_t>(bytes);
     void* mapping = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapping == MAP_FAILED) return 0;
-    // As for the arena (runtime/arena.cc); a refusal only costs speed.
+    // Asks for huge pages like the arena (runtime/arena.cc); a refusal only costs speed.
     madvise(mapping, size, MADV_HUGEPAGE);
     return reinterpret_cast<uintptr_t>(mapping);
   }
@@ -163,7 +163,7 @@ class CpuDevice : public Device {
   }
   void AwaitStores() override {}
   std::span<std::byte> Staging(int64_t bytes) override {
-    staging_.reset();  // before there is another one
+    staging_.reset();  // frees the old buffer before a new one is allocated
     staging_.emplace(bytes);
     return {staging_->data(), static_cast<size_t>(bytes)};
   }
@@ -171,7 +171,8 @@ class CpuDevice : public Device {
   double peak_flops(graph::DType, bool) const override { return 0; }
 
  private:
-  // Calls body(begin, end), by all threads, for elements that follow one another in their row, too.
+  // Splits the stripe's elements into pieces for all threads: calls body(begin, end) for
+  // consecutive elements that are also consecutive within their row.
   template <typename Body>
   void ForPieces(const Stripe& from, const Body& body) {
     constexpr int64_t kGrain = 1 << 15;

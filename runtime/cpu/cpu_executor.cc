@@ -23,7 +23,7 @@ using graph::TensorId;
 // A node with everything needed to run it.
 struct BoundNode {
   int index;
-  size_t first_ref;  // of its arguments in Impl::refs
+  size_t first_ref;  // index in Impl::refs of the node's first argument
   void (*run)(const ops::CpuContext&);
   ops::CpuContext context;
 };
@@ -71,7 +71,7 @@ CpuExecutor::Impl::Impl(const Program& p, std::optional<ArenaTensors> a, TensorM
   CheckInstruments(memory, program, options);
   size_t arguments = 0;
   for (const Node& node : program.nodes()) arguments += node.inputs.size() + node.outputs.size();
-  refs.reserve(arguments);  // never moves: contexts point into it
+  refs.reserve(arguments);  // prevents reallocation: contexts point into refs
   nodes.reserve(program.nodes().size());
   for (size_t n = 0; n < program.nodes().size(); ++n) Bind(static_cast<int>(n), pool);
   if (options.poison) poison.emplace(program, arenas->layout(), arenas->bases());
@@ -145,7 +145,8 @@ void CpuExecutor::Impl::RunWatched() {
   auto bound = nodes.begin();
   for (int n = 0; n < static_cast<int>(program.nodes().size()); ++n) {
     memory.BeforeNode(n);
-    if (bound != nodes.end() && bound->index == n) {  // otherwise a view, which does no work
+    // A node that is not bound is a view, which does no work.
+    if (bound != nodes.end() && bound->index == n) {
       if (memory.moves()) Resolve(*bound);
       if (poison) poison->BeforeNode(n);
       if (meter) meter->BeforeNode(n);

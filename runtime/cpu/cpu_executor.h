@@ -1,5 +1,5 @@
-// Runs a program on the CPU: every node is bound once to its kernel and to addresses in the arena;
-// a run is then a loop over the nodes without allocations or look-ups.
+// Runs a program on the CPU. Every node is bound once to its kernel and to addresses in the arena.
+// A run is then a loop over the nodes without allocations or look-ups.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ namespace plimsoll::runtime {
 
 class CpuExecutor : public Executor {
  public:
-  // `host_arena` may be nullptr when no tensor is placed on the host. The program, the arenas and
-  // the pool must outlive the executor; the layout is not kept. Throws InternalError when an op has
-  // no CPU kernel, or when a tensor lies outside its arena.
+  // `host_arena` may be nullptr if no tensor is placed on the host. The program, the arenas and the
+  // pool must outlive the executor; the layout is copied. Throws InternalError if an op has no CPU
+  // kernel, or if a tensor lies outside its arena.
   CpuExecutor(const graph::Program& program, const Layout& layout, Arena& arena, Arena* host_arena,
               ThreadPool& pool, ExecutorOptions options = {});
-  // On other memory, which must outlive the executor.
+  // Runs on other memory, which must outlive the executor.
   CpuExecutor(const graph::Program& program, TensorMemory& memory, ThreadPool& pool,
               ExecutorOptions options = {});
   ~CpuExecutor() override;

@@ -84,7 +84,8 @@ void ArenaMeter::BeforeNode(int node) {
 void ArenaMeter::AfterNode(int node) {
   for (const Range& range : fresh_[node]) {
     const Offsets offsets = OffsetsOf(range);
-    if (offsets.rounded <= used_bytes_) continue;  // not filled, or a larger one is used
+    // The buffer was not filled, as a higher one is already used.
+    if (offsets.rounded <= used_bytes_) continue;
     if (FirstChanged(offsets.begin, offsets.end) < offsets.end) used_bytes_ = offsets.rounded;
   }
 }
@@ -110,7 +111,8 @@ int64_t FirstNotFinite(const std::byte* data, int64_t count) {
   return -1;
 }
 
-// In the 16-bit types, NaN and infinity have all bits of the exponent set.
+// The index of the first NaN or infinity in a 16-bit type: such numbers have all bits of the
+// exponent set.
 int64_t FirstWithExponent(const std::byte* data, int64_t count, uint16_t exponent) {
   const auto* values = reinterpret_cast<const uint16_t*>(data);
   for (int64_t i = 0; i < count; ++i) {

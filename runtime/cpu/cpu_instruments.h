@@ -1,5 +1,6 @@
 // Instruments of the CPU executor for tests and diagnosis: poison, arena measurement, finite check.
-// All prepare their byte ranges once, so that even an instrumented run allocates nothing.
+// All instruments compute their byte ranges once, so that even an instrumented run allocates
+// nothing.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +30,10 @@ class Poison {
   RangesByNode dying_;
 };
 
-// Measures the device arena: fills bytes with a pattern that depends on address and run; a buffer
-// counts as used when any of its bytes differs after its node has run. Buffers that would change
-// nothing, since they end below what is used, are left as they are.
+// Measures the used part of the device arena by filling bytes with a pattern that depends on
+// address and run. A buffer counts as used if any of its bytes differs from the pattern after its
+// node has run. Buffers below the end of the used part are not filled, since they would not change
+// the result.
 class ArenaMeter {
  public:
   ArenaMeter(const graph::Program& program, const Layout& layout, ArenaBases bases);
@@ -39,23 +41,23 @@ class ArenaMeter {
   void BeforeRun();           // fills all but persistent tensors and inputs
   void BeforeNode(int node);  // fills the node's fresh outputs and workspace
   void AfterNode(int node);
-  // Throws InternalError when a byte changed that belongs to no buffer of the program.
+  // Throws InternalError if a byte changed that belongs to no buffer of the program.
   void AfterRun();
 
   int64_t used_bytes() const { return used_bytes_; }
 
  private:
-  static constexpr int64_t kWord = 8;  // bytes that the pattern has at once
+  static constexpr int64_t kWord = 8;  // bytes of the pattern that are written at once
 
   struct Offsets {
-    int64_t begin, end, rounded;  // the last one is the end, rounded up to the alignment
+    int64_t begin, end, rounded;  // rounded: end, rounded up to the alignment
   };
   Offsets OffsetsOf(const RangesByNode::Range& range) const;
 
   uint64_t Word(int64_t index) const;
   std::byte Byte(int64_t offset) const;
   void Fill(int64_t begin, int64_t end);
-  // The first byte that isn't the pattern's; `end` if all are.
+  // The first byte that differs from the pattern; `end` if all bytes equal it.
   int64_t FirstChanged(int64_t begin, int64_t end) const;
 
   const graph::Program& program_;
@@ -67,8 +69,8 @@ class ArenaMeter {
   uint64_t run_ = 0;
 };
 
-// Throws a UserError naming node and tensor when a floating output of the node holds a NaN or
-// infinity.
+// Throws a UserError naming node and tensor if a floating-point output of the node holds a NaN or
+// an infinity.
 void CheckFinite(const graph::Program& program, int node, const Layout& layout, ArenaBases bases);
 
 }  // namespace plimsoll::runtime

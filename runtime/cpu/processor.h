@@ -1,4 +1,4 @@
-// What the system reports about the processor.
+// The processor as the system reports it.
 #pragma once
 
 #include <optional>
@@ -6,10 +6,10 @@
 
 namespace plimsoll::runtime {
 
-// "AMD EPYC 9354 32-Core Processor".
+// The processor's model: "AMD EPYC 9354 32-Core Processor".
 std::string ProcessorName();
 
-// The mean of its cores' current clock rates; nullopt if the system doesn't tell.
+// The mean of the cores' current clock rates; nullopt if the system doesn't report them.
 std::optional<double> ProcessorMhz();
 
 }  // namespace plimsoll::runtime

@@ -26,19 +26,20 @@ using graph::Program;
 using graph::TensorId;
 using graph::TensorType;
 
-// Bytes accessed between two uses of the same arguments: more than the second-level cache holds.
+// Bytes accessed between two uses of the same arguments: more than the L2 cache holds.
 constexpr int64_t kBetweenUses = int64_t{160} << 20;
 constexpr int64_t kMostSets = 8;
 
 constexpr int64_t kArgumentAlignment = 256;
 
-// Arguments of a node's call in scratch memory, to time its kernel by itself: each lies apart, but
-// what the program writes over an input lies where that does (call_arguments.h).
+// Stand-ins in scratch memory for the arguments of a node's call, to time its kernel on its own.
+// Arguments don't overlap, except that an output which the program writes over an input has the
+// input's address (call_arguments.h).
 struct StandIns {
   std::vector<ops::TensorRef> inputs, outputs;
   void* workspace = nullptr;
 
-  // Bytes of scratch.
+  // Bytes of scratch memory for a node's arguments.
   static int64_t Bytes(const graph::Program& program, const graph::Node& node,
                        int64_t workspace_bytes) {
     int64_t bytes = RoundUp(workspace_bytes, kArgumentAlignment) + kArgumentAlignment;
@@ -80,14 +81,13 @@ struct CudaCallTimer::Impl {
   struct Current {
     Current() { gpu::UseFirstDevice(); }
   };
-  Current current;  // before anything that needs a context
+  Current current;  // the first member: others need a context
   gpu::Libraries libraries;
   CudaStream stream;
   CudaEvent begin{CudaEvent::Kind::kTime}, end{CudaEvent::Kind::kTime};
 
-  // Fills integers with ids below `id_bound`; scalars and pairs, which are counters, seeds and
-  // flags that something is to be done, with 1; codes with numbers. Leaves floats unchanged.
-  // `positions`: HasPositions.
+  // Fills integers with ids below `id_bound`. Scalars and pairs (counters, seeds and flags) become
+  // 1, and 8-bit codes random numbers. Floats are not changed. `positions`: see HasPositions.
   void FillWhole(const ops::TensorRef& ref, int32_t id_bound, bool positions) {
     const int64_t bytes = ref.type.bytes();
     if (ref.data == nullptr || bytes == 0 || graph::IsFloat(ref.type.dtype)) return;
@@ -127,8 +127,8 @@ struct CudaCallTimer::Impl {
     const int64_t sets = std::clamp<int64_t>((kBetweenUses + set_bytes - 1) / set_bytes, 1,
                                              std::min(kMostSets, most_bytes / set_bytes));
     const CudaBuffer scratch(CudaBuffer::Kind::kDevice, sets * set_bytes, "timing an op");
-    // All tensors must differ: a row of logits whose weights equal its input would be far from
-    // plausible.
+    // Each tensor gets different values: logits computed from weights equal to the input would be
+    // far from plausible.
     FillPlausible(scratch.data(), scratch.bytes(), DType::kBFloat16, 0, stream.get());
     std::vector<StandIns> arguments;
     std::vector<ops::CudaContext> contexts;
@@ -145,7 +145,7 @@ struct CudaCallTimer::Impl {
            stream.get(),
            libraries});
     }
-    // This order loads and chooses everything before the timing.
+    // Loads kernels and chooses algorithms here, before the timing.
     if (kernel->prepare != nullptr) {
       FillOperands(contexts.front(), stream.get());
       kernel->prepare(contexts.front());
@@ -161,7 +161,8 @@ struct CudaCallTimer::Impl {
     };
     const auto recording = CudaRecording::Make(stream.get(), enqueue);
     const auto launch = [&] { recording ? recording->Launch(stream.get()) : enqueue(); };
-    // A GPU at its power limit, as in a training step, runs slower than one that has rested.
+    // Replays for a while first: in a training step, a GPU is at its power limit and runs slower
+    // than a rested one.
     constexpr double kSustained = 40e-3;
     constexpr int kReplays = 3;
     const double replay = Elapsed(launch);
@@ -184,7 +185,7 @@ double CudaCallTimer::Time(const Program& program, const Node& node, int64_t mos
     return impl_->Time(program, node, most_bytes);
   } catch (const std::exception&) {
     cudaStreamSynchronize(impl_->stream.get());
-    (void)cudaGetLastError();  // clears the error for the next call
+    (void)cudaGetLastError();  // clears the error, so that the next call doesn't report it
     return -1;
   }
 }

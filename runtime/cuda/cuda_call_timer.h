@@ -1,4 +1,4 @@
-// Times single calls of ops' CUDA kernels on scratch memory. Part of every build; without
+// Times single calls of ops' CUDA kernels on scratch memory. Included in every build; without
 // --config=cuda there is no GPU to time on.
 #pragma once
 
@@ -11,14 +11,14 @@ namespace plimsoll::runtime {
 
 class CudaCallTimer {
  public:
-  // Uses the GPU that MakeCudaDevice would take, and throws the same errors.
+  // Uses the GPU that MakeCudaDevice would use, and throws the same errors.
   CudaCallTimer();
   ~CudaCallTimer();
 
   // Returns the seconds that the node's kernel takes in a recorded program. The call is recorded
   // many times in a row and replayed. The arguments of a call are in no cache when the call begins,
   // unless the arguments of one call fill the cache. Algorithms are chosen first, as before a run.
-  // Ids are within their tables; floating-point arguments are random.
+  // Ids are valid rows of their tables; floating-point arguments are random.
   //
   // Returns a negative number when the node can't be timed: the node has no kernel, the kernel
   // needs more scratch than `most_bytes`, or the kernel refuses these arguments.

@@ -20,9 +20,9 @@ struct CurrentDevice {
   }
 };
 
-// Connects the ranks. NCCL connects them and allocates buffers at the first call with each length
-// for which it chooses another algorithm; after these calls, no call of a program allocates any
-// more.
+// Connects the ranks. NCCL connects ranks and allocates buffers at the first call of each length
+// for which it chooses another algorithm. After the calls here, no call of a program allocates
+// memory.
 void Connect(ops::Communicator& ranks, const MeshAxis& axis, cudaStream_t stream) {
   constexpr int64_t kShortest = 4096, kLongest = int64_t{64} << 20, kLongestMaxima = 256 << 10;
   const CudaBuffer buffer(CudaBuffer::Kind::kShared, kLongest, "memory to connect ranks");
@@ -35,7 +35,7 @@ void Connect(ops::Communicator& ranks, const MeshAxis& axis, cudaStream_t stream
                     graph::DType::kFloat32, stream);
     ranks.ReduceScatter(buffer.data(), buffer.data() + ranks.rank() * part, part / 4,
                         graph::DType::kFloat32, ops::Reduction::kSum, stream);
-    // For a loss whose vocabulary is split.
+    // Connects for maxima, too: a loss whose vocabulary is split needs them.
     if (axis.reduces_maxima && bytes <= kLongestMaxima) {
       ranks.AllReduce(buffer.data(), buffer.data(), bytes / 4, graph::DType::kFloat32,
                       ops::Reduction::kMax, stream);
@@ -45,14 +45,14 @@ void Connect(ops::Communicator& ranks, const MeshAxis& axis, cudaStream_t stream
   ranks.Deregister(buffer.data());
 }
 
-// As frameworks take them: each is one cudaMalloc, or, on the host, one allocation of pinned
-// memory. Returning one waits for all work of the GPU.
+// Segments as frameworks take them: each is one cudaMalloc or, on the host, one allocation of
+// pinned memory. Returning a segment waits for all work of the GPU.
 class CudaSegments : public SegmentSource {
  public:
   // Fill() is enqueued on the stream, which must outlive this object.
   CudaSegments(graph::Place place, cudaStream_t stream) : place_(place), stream_(stream) {}
 
-  // Throws as gpu::Check on failures other than too little memory.
+  // Throws like gpu::Check on failures other than a lack of memory.
   uintptr_t Reserve(int64_t bytes) override {
     void* address = nullptr;
     const auto size = static_cast<size_t>(bytes);
@@ -60,7 +60,7 @@ class CudaSegments : public SegmentSource {
                                    ? cudaMalloc(&address, size)
                                    : cudaHostAlloc(&address, size, cudaHostAllocDefault);
     if (status == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // CUDA keeps it for the next call that asks
+      cudaGetLastError();  // clears the error, which the next call would report
       return 0;
     }
     gpu::Check(status, "a segment of memory");
@@ -102,13 +102,13 @@ class CudaDevice : public Device {
   std::unique_ptr<ops::Communicator> MakeCommunicator(RankGroup& ranks, const MeshAxis& axis,
                                                       int channels) override {
     const int64_t before = ProcessBytes();
-    // With copy engines, as layers that wait for gathered parameters need them soon.
+    // Gathers that overlap with kernels use copy engines, since later layers wait for the gathered
+    // parameters.
     auto made = MakeCudaCommunicator(
-        ranks,
-        {.max_channels = channels, .copy_engines = axis.gathers_beside_work, .name = axis.name});
+        ranks, {.max_channels = channels, .copy_engines = axis.gathers_overlap, .name = axis.name});
     Connect(*made, axis, streams_.compute.get());
     communicator_bytes_ += ProcessBytes() - before;
-    // The arenas of stages differ in size, and cannot be registered together.
+    // Arenas of different stages differ in size, and cannot be registered together.
     if (!axis.stages) communicators_.push_back(made.get());
     return made;
   }
@@ -151,15 +151,16 @@ class CudaDevice : public Device {
   }
 
  private:
-  // Zeros if the rates are not known.
+  // Returns zeros if the rates are not known.
   static gpu::PeakRates RatesOf(const cudaDeviceProp& gpu) {
     const gpu::PeakRates* const known = gpu::FindPeakRates(gpu.name);
     return known != nullptr ? *known : gpu::PeakRates{};
   }
   int64_t ProcessBytes() const { return meter_ ? meter_->MeasureProcess().bytes : 0; }
 
-  std::optional<GpuMeter> meter_ = GpuMeter::Find();  // before the context
-  CurrentDevice current_;                             // before all that needs a context
+  // Before the context, whose memory it measures.
+  std::optional<GpuMeter> meter_ = GpuMeter::Find();
+  CurrentDevice current_;  // before all members that need a context
   gpu::Libraries libraries_;
   CudaStreams streams_;
   CudaStore store_{streams_.compute.get()};
@@ -175,7 +176,7 @@ bool BuiltWithCuda() { return true; }
 bool CudaVisible() {
   int devices = 0;
   const bool visible = cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
-  cudaGetLastError();  // finding no GPU is no error here
+  cudaGetLastError();  // clears the error: finding no GPU is not an error here
   return visible;
 }
 

@@ -28,7 +28,7 @@ struct CudaExecutor::Impl {
   Impl(const Program& p, const Layout& l, ArenaBases b, const CudaStreams& s, gpu::Libraries& libs,
        ExecutorOptions o, const CudaConcurrentProgram* concurrent, TensorMemory* m);
   ~Impl() {
-    cudaStreamSynchronize(streams.compute.get());  // nothing that runs may lose what it uses
+    cudaStreamSynchronize(streams.compute.get());  // the GPU may still use members
   }
 
   template <typename Body>
@@ -43,16 +43,17 @@ struct CudaExecutor::Impl {
 
   const Program& program;
   ArenaTensors arenas;
-  TensorMemory* const memory;  // the arenas, or another
+  TensorMemory* const memory;  // the arenas, or the memory given to the constructor
   const ExecutorOptions options;
   const CudaStreams& streams;
   CudaSchedule schedule;
   const CudaRanges ranges;
-  // By item: the event that it waits for before it begins, and the one that is recorded once it has
-  // ended; nullptr: none. Both are empty where there are no such items.
+  // For each item, the event that it waits for before it begins, and the event that is recorded
+  // once it has ended. nullptr: no event. Both are empty if no item has one.
   std::vector<const CudaEvent*> awaited, passed;
-  CudaInputs* inputs = nullptr;                          // copied concurrently with the runs
-  std::vector<std::vector<const CudaEvent*>> have_read;  // of these, by item; empty without them
+  CudaInputs* inputs = nullptr;  // large inputs, which are copied at the same time as runs
+  // For each item, the events to record once inputs are read; may be empty.
+  std::vector<std::vector<const CudaEvent*>> have_read;
   std::unique_ptr<CudaRecording> recording;
 
   std::optional<CudaPoison> poison;
@@ -75,7 +76,7 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases b, const 
       memory(m != nullptr ? m : &arenas),
       options(o),
       streams(s),
-      // Instruments that look at a node's results need them to be complete.
+      // Instruments that read a node's results need them to be complete.
       schedule(program, arenas.layout(), b, s, libraries,
                o.check_arena || o.check_finite || memory->moves(), o.communicators, *memory),
       ranges(program),
@@ -91,8 +92,9 @@ CudaExecutor::Impl::Impl(const Program& p, const Layout& l, ArenaBases b, const 
   }
 }
 
-// A stream that has waited for a mark has waited for those before it, and a stream that forks off
-// for what the compute stream has waited for.
+// Finds the marks that items wait for. Marks already reached are skipped: a stream that waits for a
+// mark has also waited for the earlier marks, and a stream that forks off the compute stream has
+// waited for all that the compute stream has waited for.
 void CudaExecutor::Impl::FindAwaited(const CudaConcurrentProgram& concurrent) {
   std::array<int, kCudaStreams> reached;
   reached.fill(StateReads::kNoMark);
@@ -179,13 +181,13 @@ void CudaExecutor::Impl::Enqueue(const Item& item) {
 void CudaExecutor::Impl::EnqueueAll() {
   const cudaStream_t compute = streams.compute.get();
   const std::vector<Item>& items = schedule.items();
-  Collect();  // the previous run: its events are recorded anew
+  Collect();  // collects the previous run's times, before its events are recorded again
   memory->BeforeRun();
   if (meter) meter->BeforeRun(compute);
   if (finite) finite->BeforeRun(compute);
   if (options.profile) times[0].Record(compute);
   CudaRanges::Pass pass(ranges);
-  int next = 0;  // node
+  int next = 0;  // the next node
   const auto pass_views = [&](int end) {
     for (; next < end; ++next) {
       memory->BeforeNode(next);
@@ -197,7 +199,8 @@ void CudaExecutor::Impl::EnqueueAll() {
     const gpu::Range range = pass.Node(item.nodes.front());
     const CudaStreamIndex which = schedule.StreamOf(item);
     pass_views(item.nodes.front());
-    // Nodes that share a launch give their memory back after it; but for the first they take none.
+    // Nodes that share a launch free their memory after it. Only the first of them allocates
+    // memory.
     for (int n = next; n <= item.nodes.back(); ++n) memory->BeforeNode(n);
     for (size_t k = 0; k < item.nodes.size() && memory->moves(); ++k) schedule.Resolve(item, k);
     for (int node : item.nodes) {
@@ -208,7 +211,7 @@ void CudaExecutor::Impl::EnqueueAll() {
     }
     if (options.profile && which == kCompute) times[2 * i + 1].Record(compute);
     if (options.profile && which != kCompute) {
-      Fork(item);  // starts its time when it may run, not while its stream waits
+      Fork(item);  // so that the time starts when the item may run, not while its stream waits
       times[2 * i + 1].Record(streams.of(which));
     }
     Enqueue(item);
@@ -228,7 +231,7 @@ void CudaExecutor::Impl::EnqueueAll() {
   if (meter) meter->AfterRun(compute);
 }
 
-// Waits for the last run and adds its times.
+// Waits for the last run and adds its times to the sums.
 void CudaExecutor::Impl::Collect() const {
   if (!uncollected) return;
   uncollected = false;
@@ -246,7 +249,7 @@ void CudaExecutor::Impl::Collect() const {
     time.end_us = times[2 * i + 2].MicrosecondsSince(times[0]);
     time.stream = schedule.StreamOf(items[i]);
     last_times.push_back(time);
-    // Nodes that run together get equal shares.
+    // Nodes that run together get equal shares of the time.
     const double each = 1e3 * (time.end_us - time.start_us) / double(items[i].nodes.size());
     for (int node : items[i].nodes) nanoseconds[node] += static_cast<int64_t>(each);
   }

@@ -1,11 +1,11 @@
 // Runs a program on a GPU. Every node is bound once to its kernel and to addresses in the arenas,
-// and the whole program is recorded as one CUDA graph, which a run replays; or the nodes are
-// launched one by one (ExecutorOptions::graphs), with the same bits.
+// and the program is recorded as one CUDA graph, which a run replays. Alternatively, nodes are
+// launched one by one (ExecutorOptions::launch), with the same bits.
 //
 // Kernels run on one stream in the order of the program. Neighbours that do not depend on one
 // another share one launch if their op supports it (ops::CudaKernel::run_group). Copies to and from
-// the host and collectives run on their own streams: …_start lets them begin once the nodes before
-// it are done, …_done makes the nodes after it wait for them.
+// the host and collectives run on their own streams. A …_start node starts them once the nodes
+// before it are done; the nodes after a …_done node wait for them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -30,26 +30,25 @@ namespace plimsoll::runtime {
 class CudaExecutor : public Executor {
  public:
   // Binds the program and runs nothing. Everything but the layout must outlive the executor. Throws
-  // InternalError when an op has no CUDA kernel, a workspace is too small, or a tensor lies outside
-  // its arena. A run waits for `concurrent`, if given, before it changes state that this
-  // program has not read yet.
+  // InternalError if an op has no CUDA kernel, a workspace is too small, or a tensor lies outside
+  // its arena. If `concurrent` is given, a run waits for that program before it changes state that
+  // `concurrent` has not read yet.
   //
-  // With `memory`, tensors lie there, and layout and bases only say which nodes share a launch. If
-  // it moves, nodes are launched one by one, all on one stream: what a node gives back may serve
-  // the next at once.
+  // With `memory`, tensors lie in that memory; layout and bases only decide which nodes share a
+  // launch. If `memory` moves tensors, nodes are launched one by one, all on one stream: memory
+  // that a node frees may be used by the next node at once.
   CudaExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, ExecutorOptions options,
                const CudaConcurrentProgram* concurrent = nullptr, TensorMemory* memory = nullptr);
   ~CudaExecutor() override;
 
-  // Runs tell when they have read these inputs, to which the program was added, and wait for what
-  // is on its way. Call it before Record().
+  // Makes runs report when they have read these inputs, and wait for inputs that are in flight. The
+  // program must have been added to `inputs`. Call this before Record().
   void ReadInputs(CudaInputs& inputs);
 
-  // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms, and
-  // Load() runs them once, so that everything they need is loaded: those of calls that are not
-  // among the given ones, which it adds. Both overwrite what the arenas hold. Record() records the
-  // program.
+  // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms.
+  // Load() runs kernels once, so that everything they need is loaded. Both skip calls that are in
+  // the given set, add the others to it, and overwrite the arenas. Record() records the program.
   void Prepare(DistinctCalls& prepared);
   void Load(DistinctCalls& loaded);
   void Record();
@@ -63,11 +62,11 @@ class CudaExecutor : public Executor {
   std::vector<NodeTime> node_times() const override;
   void ResetProfile() override;
 
-  // Launches in a run; kernels of nodes that share a launch count once.
+  // Number of launches in a run; kernels of nodes that share a launch count once.
   int64_t launches() const;
 
  protected:
-  // A run records these events, by mark, as it passes the marks.
+  // Makes a run record the event passed[i] when it passes mark i, after node marks[i].
   void PassMarks(std::span<const int> marks, const std::vector<CudaEvent>& passed);
 
  private:
@@ -75,8 +74,8 @@ class CudaExecutor : public Executor {
   std::unique_ptr<Impl> impl_;
 };
 
-// A program that runs on its own streams, concurrently with the runs that are enqueued after it.
-// With instruments, which look at all of the arena, it runs alone.
+// Runs a program on its own streams, concurrently with the runs that are enqueued after it.
+// Instruments read the complete arena, so with them the program runs alone.
 class CudaConcurrentExecutor : public CudaExecutor {
  public:
   CudaConcurrentExecutor(const graph::Program& program, const Layout& layout, ArenaBases bases,

@@ -1,6 +1,6 @@
-// An empty kernel of one thread. It is launched in the ordinary way, so it begins when everything
-// before it is done; a kernel behind it that may begin early begins no earlier than its end. Bytes:
-// none.
+// The fence is an empty kernel of one thread. It is launched in the ordinary way, so it begins when
+// everything before it is done. A kernel after the fence begins no earlier than the fence ends,
+// even if it may begin early. Bytes: none.
 #include "gpu/check.h"
 #include "runtime/cuda/cuda_fence.h"
 

@@ -5,9 +5,9 @@
 
 namespace plimsoll::runtime {
 
-// Work enqueued behind the fence begins when all work before it is done and its results are
-// written, even a kernel that was launched to begin early (programmatic dependent launch) and
-// doesn't wait.
+// Enqueues a fence. Work after it begins when all work before it is done and its results are
+// written. That holds even for a kernel that was launched to begin early (programmatic dependent
+// launch) and doesn't wait.
 void EnqueueFence(cudaStream_t stream);
 
 }  // namespace plimsoll::runtime

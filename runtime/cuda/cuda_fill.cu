@@ -1,4 +1,4 @@
-// One thread per element, in grid-stride loops.
+// Kernels with one thread per element, in grid-stride loops.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -17,9 +17,10 @@ unsigned Blocks(int64_t count) {
   return static_cast<unsigned>(std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, 8192));
 }
 
-// Sign and mantissa at random, one of seven exponents below that of the first power of two that is
-// too large, kEnd: as bf16, or as the upper halves of float32, with kMantissa of 7 and kEnd of 127,
-// which is 1, as fp16 with 10 and 15; as e4m3 with 3 and 8, which is 2, as e5m2 with 2 and 15.
+// Fills `data` with random signs, random mantissas of kMantissa bits, and random exponents among
+// the seven below kEnd. kEnd is the exponent of the first power of two that is too large. For bf16
+// and the upper halves of float32, kMantissa is 7 and kEnd 127 (which is 1); for fp16, 10 and 15;
+// for e4m3, 3 and 8 (which is 2); for e5m2, 2 and 15.
 template <typename Bits, int kMantissa, int kEnd>
 __global__ void PlausibleKernel(Bits* data, int64_t count, uint64_t seed) {
   const int64_t stride = int64_t{gridDim.x} * blockDim.x;
@@ -55,7 +56,7 @@ __global__ void FindChangedKernel(const unsigned char* arena, int64_t begin, int
   }
 }
 
-// A number is finite unless all bits of the exponent are set.
+// Finds numbers that are not finite: those with all bits of the exponent set.
 template <typename Bits>
 __global__ void FindNotFiniteKernel(const Bits* data, int64_t count, Bits exponent, uint64_t tag,
                                     unsigned long long* first) {
@@ -100,7 +101,7 @@ void FillOperands(const ops::KernelCall& call, cudaStream_t stream) {
     FillPlausible(static_cast<std::byte*>(input.data), input.type.bytes(), dtype, seed, stream);
   }
   if (call.inputs.empty()) return;
-  // A workspace holds sums, not codes.
+  // The workspace of a call on 8-bit codes gets bf16 numbers: it holds sums, not codes.
   const graph::DType first = call.inputs[0].type.dtype;
   FillPlausible(static_cast<std::byte*>(call.workspace), call.workspace_bytes,
                 graph::IsFloat8(first) ? graph::DType::kBFloat16 : first, 0, stream);

@@ -9,7 +9,7 @@
 namespace plimsoll::runtime {
 namespace {
 
-// From here on pinned memory is not taken by the driver alone.
+// From this size on, threads touch pinned memory before the driver pins it (PinnedMemory).
 constexpr int64_t kLargePinned = int64_t{32} << 20;
 
 cudaError_t Allocate(CudaBuffer::Kind kind, size_t bytes, void** data) {
@@ -17,7 +17,7 @@ cudaError_t Allocate(CudaBuffer::Kind kind, size_t bytes, void** data) {
     case CudaBuffer::Kind::kDevice:
       return cudaMalloc(data, bytes);
     case CudaBuffer::Kind::kShared:
-      // NCCL only reports that it failed; its calls of the driver can fail for no other reason.
+      // NCCL reports only that it failed; its driver calls can fail only for lack of memory.
       return ncclMemAlloc(data, bytes) == ncclSuccess ? cudaSuccess : cudaErrorMemoryAllocation;
     case CudaBuffer::Kind::kPinned:
       break;
@@ -59,11 +59,11 @@ CudaBuffer::CudaBuffer(Kind kind, int64_t bytes, const char* what) : kind_(kind)
   const auto size = static_cast<size_t>(bytes);
   const cudaError_t status = Allocate(kind, size, &data);
   if (status != cudaSuccess && kind == Kind::kPinned) {
-    cudaGetLastError();  // it is reported here
+    cudaGetLastError();  // clears the error, which is reported here
     RefusePinning(cudaGetErrorString(status), bytes, what);
   }
   if (status == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // it is reported here
+    cudaGetLastError();  // clears the error, which is reported here
     std::string free_text;
     size_t free = 0, total = 0;
     if (cudaMemGetInfo(&free, &total) == cudaSuccess) {

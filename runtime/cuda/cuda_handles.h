@@ -1,4 +1,4 @@
-// Streams, events and memory of CUDA that are freed with their owner. All calls are checked.
+// CUDA streams, events and memory that are freed with their owner. All CUDA calls are checked.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -39,7 +39,7 @@ class CudaEvent {
   enum class Kind {
     kOrder,
     kTime,
-    kAwaited,  // a thread that waits for it sleeps
+    kAwaited,  // a thread that waits for the event sleeps
   };
   explicit CudaEvent(Kind kind = Kind::kOrder) {
     const unsigned flags = kind == Kind::kTime      ? cudaEventDefault
@@ -60,14 +60,14 @@ class CudaEvent {
   void MakeWait(cudaStream_t stream) const {
     gpu::Check(cudaStreamWaitEvent(stream, event_, cudaEventWaitDefault), "cudaStreamWaitEvent");
   }
-  // The same between graphs that are recorded apart: each launch of a graph records the event, and
-  // each launch of another one waits for the recording that was launched last. Outside of a graph
-  // as above.
+  // Record and wait between graphs that are recorded separately. Each launch of the one graph
+  // records the event, and each launch of the other graph waits for the recording that was launched
+  // last. Outside of a graph, these are an ordinary record and wait.
   void RecordForOthers(cudaStream_t stream) const;
   void WaitForOthers(cudaStream_t stream) const;
-  // Makes the host wait; returns at once when nothing was recorded.
+  // Makes the host wait for the event; returns at once if nothing was recorded.
   void Wait() const { gpu::Check(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
-  // The same where an error can no longer be reported.
+  // Waits like Wait(), for callers that can no longer report an error.
   void WaitQuietly() const { cudaEventSynchronize(event_); }
   double MicrosecondsSince(const CudaEvent& start) const {
     float milliseconds = 0;
@@ -79,14 +79,14 @@ class CudaEvent {
   cudaEvent_t event_ = nullptr;
 };
 
-// Memory of one of three kinds: of the GPU; of the GPU, shareable with other processes' GPUs
-// (ops::Communicator::Register); or of the host and pinned, which the GPU copies from and to at
-// full speed while it works. It has exactly the bytes asked for, but shared memory is rounded up to
-// whole pages; 0 bytes have no memory.
+// Memory of one of three kinds: GPU memory; GPU memory that other processes' GPUs can share
+// (ops::Communicator::Register); or pinned host memory, which the GPU copies from and to at full
+// speed while it works. It has exactly the bytes asked for, except that shared memory is rounded up
+// to full pages. A buffer of 0 bytes has no memory.
 class CudaBuffer {
  public:
   enum class Kind { kDevice, kShared, kPinned };
-  // Throws a UserError naming `what` and the bytes when the machine lacks memory.
+  // Throws a UserError naming `what` and the bytes if the machine lacks memory.
   CudaBuffer(Kind kind, int64_t bytes, const char* what);
   ~CudaBuffer();
   CudaBuffer(const CudaBuffer&) = delete;
@@ -99,7 +99,7 @@ class CudaBuffer {
   Kind kind_;
   int64_t bytes_;
   std::byte* data_ = nullptr;
-  std::optional<PinnedMemory> large_;  // what data_ lies in, if it is pinned and large
+  std::optional<PinnedMemory> large_;  // the memory of data_, if it is pinned and large
 };
 
 }  // namespace plimsoll::runtime

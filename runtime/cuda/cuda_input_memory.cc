@@ -14,7 +14,7 @@ CudaInputMemory::CudaInputMemory(int places, int64_t bytes, CudaInputs& inputs,
 
 CudaInputMemory::~CudaInputMemory() {
   for (const Read& read : read_) {
-    // What has failed is reported where results are read.
+    // A failure is reported where results are read.
     read.copies.WaitQuietly();
     read.compute.WaitQuietly();
   }

@@ -1,4 +1,5 @@
-// Places for batches in pinned memory: the GPU copies inputs from where the host has prepared them.
+// Buffers for batches in pinned memory: the GPU copies inputs directly from where the host has
+// prepared them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,8 +16,8 @@ namespace plimsoll::runtime {
 
 class CudaInputMemory : public InputMemory {
  public:
-  // Large inputs travel on the stream of `inputs`, others on `compute`; both must outlive this
-  // object. UserError naming the bytes when the system refuses to pin that much.
+  // Large inputs are copied on the stream of `inputs`, others on `compute`. Both must outlive this
+  // object. Throws a UserError naming the bytes if the system refuses to pin them.
   CudaInputMemory(int places, int64_t bytes, CudaInputs& inputs, cudaStream_t compute);
   ~CudaInputMemory() override;
 
@@ -34,11 +35,11 @@ class CudaInputMemory : public InputMemory {
     CudaEvent copies{CudaEvent::Kind::kAwaited}, compute{CudaEvent::Kind::kAwaited};
   };
 
-  int64_t bytes_;  // of a place
+  int64_t bytes_;  // size of a place
   CudaInputs& inputs_;
   cudaStream_t compute_;
   PinnedMemory pinned_;
-  std::vector<Read> read_;  // by place; before pinned_ ends, nothing may read it
+  std::vector<Read> read_;  // by place; the destructor waits for these reads
 };
 
 }  // namespace plimsoll::runtime

@@ -3,10 +3,10 @@
 namespace plimsoll::runtime {
 namespace {
 
-// Smaller ones would wait longer for their turn than they take.
+// Smaller inputs would wait longer for their turn on another stream than their copy takes.
 constexpr int64_t kLeastBytes = 256 << 10;
 
-// Where a tensor lies that is an input of this kind; nullptr: it is none.
+// The address of a tensor if it is a large input; otherwise nullptr.
 std::byte* InputAt(const graph::Program& program, const Layout& layout, std::byte* arena,
                    graph::TensorId id) {
   if (id == graph::kNoTensor) return nullptr;
@@ -29,7 +29,7 @@ void CudaInputs::Add(const graph::Program& program, const Layout& layout, std::b
 std::vector<std::vector<const CudaEvent*>> CudaInputs::ReadsBy(
     const graph::Program& program, const Layout& layout, std::byte* arena,
     std::span<const CudaItem> items) const {
-  std::map<const std::byte*, size_t> last;  // item, by address
+  std::map<const std::byte*, size_t> last;  // index of the last item that reads each address
   for (size_t i = 0; i < items.size(); ++i) {
     for (const int node : items[i].nodes) {
       for (const graph::TensorId id : program.nodes()[static_cast<size_t>(node)].inputs) {

@@ -1,6 +1,6 @@
-// Upload of inputs: what the host hands in before each run, such as a batch of images. Large inputs
-// travel to the GPU on a stream of their own as soon as the last kernel that reads the ones before
-// has ended, at the same time as the rest of the step.
+// Uploads inputs: what the host passes in before each run, such as a batch of images. Large inputs
+// are copied to the GPU on a stream of their own, at the same time as the rest of the step. The
+// copy starts when the last kernel that reads the previous inputs has ended.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,31 +21,33 @@ namespace plimsoll::runtime {
 
 class CudaInputs {
  public:
-  // Adds the large inputs of a program, which are persistent: nothing else has their memory.
+  // Adds the large inputs of a program. They are persistent: no other tensor shares their memory.
   void Add(const graph::Program& program, const Layout& layout, std::byte* arena);
 
-  // By item, of a program that was added: the events to record behind it, each for an input that
-  // nothing after it reads. They live as long as this object.
+  // For each item of an added program, the events to record after it: one for each input that no
+  // later item reads. The events live as long as this object.
   std::vector<std::vector<const CudaEvent*>> ReadsBy(const graph::Program& program,
                                                      const Layout& layout, std::byte* arena,
                                                      std::span<const CudaItem> items) const;
 
-  // Enqueues the copy and returns true, if the bytes are one of these inputs.
+  // If the bytes are one of the added inputs, enqueues the copy and returns true.
   bool Write(std::span<std::byte> to, const void* from, CudaUpload& upload);
-  // The same from pinned memory, which the GPU reads where it lies until `read` has passed.
+  // Like Write(), but from pinned memory, which the GPU reads directly until `read` has passed.
   bool Copy(std::span<std::byte> to, const std::byte* from, const CudaEvent& read);
-  // Lets the stream wait for all that was written.
+  // Makes the stream wait for all inputs written so far.
   void Join(cudaStream_t stream);
 
  private:
-  // Lets the stream wait for the input's last reader. False: the bytes are none of these inputs.
+  // Makes the copy stream wait for the input's last reader. Returns false if the bytes are not an
+  // added input.
   bool AwaitReaders(std::span<std::byte> to);
   void Written();
 
   CudaStream stream_;
   CudaEvent written_;
-  bool pending_ = false;                        // written, and no stream has waited for it
-  std::map<const std::byte*, CudaEvent> read_;  // by address: its last reader has ended
+  bool pending_ = false;  // inputs were written, and no stream has waited for them
+  // By address of the input: recorded when its last reader has ended.
+  std::map<const std::byte*, CudaEvent> read_;
 };
 
 }  // namespace plimsoll::runtime

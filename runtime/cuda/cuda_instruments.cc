@@ -18,7 +18,7 @@ using graph::TensorId;
 using Range = RangesByNode::Range;
 
 constexpr auto kNothing = std::numeric_limits<unsigned long long>::max();
-// The bits of a tag that hold an element's index within its tensor.
+// The number of bits of a tag that hold an element's index within its tensor.
 constexpr int kElementBits = 40;
 
 constexpr char kScratch[] = "scratch memory of debug instruments";

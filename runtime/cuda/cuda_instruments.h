@@ -1,5 +1,5 @@
-// Instruments of the CUDA executor, corresponding to cpu_instruments.h. All work is enqueued on one
-// stream; only the functions that say so wait.
+// Instruments of the CUDA executor, like those of cpu_instruments.h. All work is enqueued on one
+// stream; only functions that say so wait for it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -29,7 +29,7 @@ class CudaPoison {
   RangesByNode fresh_, dying_;
 };
 
-// Measures by patterns how much of the device arena is used.
+// Measures the used part of the device arena by means of patterns.
 class CudaArenaMeter {
  public:
   CudaArenaMeter(const graph::Program& program, const Layout& layout, ArenaBases bases);
@@ -37,7 +37,7 @@ class CudaArenaMeter {
   void BeforeRun(cudaStream_t stream);
   void BeforeNode(int node, cudaStream_t stream);
   void AfterNode(int node, cudaStream_t stream);
-  // Waits. Throws InternalError when a byte changed that belongs to no buffer of the program.
+  // Waits. Throws InternalError if a byte changed that belongs to no buffer of the program.
   void AfterRun(cudaStream_t stream);
 
   int64_t used_bytes() const { return used_bytes_; }
@@ -52,7 +52,7 @@ class CudaArenaMeter {
   std::vector<Gap> gaps_;
   int64_t used_bytes_;
   uint64_t run_ = 0;
-  CudaBuffer found_;  // for each fresh range, then each gap: the first byte that changed
+  CudaBuffer found_;  // the first byte that changed, for each fresh range, then for each gap
 };
 
 // Finds the first output with a NaN or an infinity.
@@ -73,7 +73,7 @@ class CudaFiniteCheck {
   };
   const graph::Program& program_;
   std::vector<Output> outputs_;  // in the order of the nodes
-  std::vector<size_t> first_;    // by node, into outputs_
+  std::vector<size_t> first_;    // index of each node's first element of outputs_
   CudaBuffer found_;
 };
 

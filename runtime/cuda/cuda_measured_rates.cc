@@ -9,14 +9,14 @@
 namespace plimsoll::runtime {
 namespace {
 
-constexpr int64_t kBytes = int64_t{16} << 20;  // of a copy
+constexpr int64_t kBytes = int64_t{16} << 20;  // size of a copy
 constexpr int kCopies = 32;
 
-// One way of the link to the host.
+// One direction of the link between host and GPU.
 struct Way {
   explicit Way(cudaMemcpyKind way) : kind(way) {}
 
-  // Enqueues copies behind `start`.
+  // Enqueues copies after `start`.
   void Enqueue(const CudaEvent& start) const {
     start.MakeWait(stream.get());
     const bool to_host = kind == cudaMemcpyDeviceToHost;
@@ -69,7 +69,7 @@ std::optional<HostLink> MeasureHostLink() {
     gpu::UseFirstDevice();
     link = MeasureLink();
   } catch (const std::exception&) {
-    cudaGetLastError();  // whoever needs the GPU will say what is wrong with it
+    cudaGetLastError();  // the next user of the GPU reports the problem
   }
   return link;
 }

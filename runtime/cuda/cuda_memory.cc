@@ -58,8 +58,8 @@ class CudaReadback : public Readback {
   CudaEvent arrived_{CudaEvent::Kind::kTime};
 };
 
-// Whether kernels themselves, and not only copies, use the host's arena. To prepare them may write
-// to their operands there.
+// Whether kernels, and not only copies, use the host's arena. Preparing such kernels may write to
+// their operands there.
 bool HasKernelOnHost(const graph::Program& program) {
   return std::ranges::any_of(program.nodes(), [&](const graph::Node& node) {
     const auto on_host = [&](graph::TensorId id) {
@@ -71,7 +71,7 @@ bool HasKernelOnHost(const graph::Program& program) {
   });
 }
 
-// What the host hands in before a run of the program.
+// Bytes of the inputs that the host passes in before a run of the program.
 int64_t InputBytes(const graph::Program& program) {
   int64_t bytes = 0;
   for (const graph::Tensor& tensor : program.tensors()) {
@@ -103,7 +103,7 @@ CudaMemory::CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const Cuda
 }
 
 CudaMemory::~CudaMemory() {
-  // No work may still write to memory that is given back.
+  // Waits first: no work may still write to memory that is freed.
   inputs_.Join(streams_.compute.get());
   cudaStreamSynchronize(streams_.compute.get());
   for (ops::Communicator* ranks : communicators_) ranks->Deregister(arena_.data());
@@ -116,8 +116,8 @@ void CudaMemory::Clear(std::byte* data, int64_t bytes) {
   gpu::Check(cudaStreamSynchronize(stream), "cudaMemsetAsync");
 }
 
-// Fills scratch memory with numbers: products of zeros take less power, and so less time. Integers,
-// above all token ids, become 0, which lies within every table.
+// Fills scratch memory with numbers: products of zeros take less power, and so less time. Integers
+// become 0. In particular token ids do, and 0 is a valid row of every table.
 void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
   const cudaStream_t stream = streams_.compute.get();
   FillPlausible(arena_.data(), arena_.bytes(), graph::DType::kBFloat16, 0, stream);
@@ -145,7 +145,7 @@ void CudaMemory::HoldInputs(std::span<const BoundProgram> programs) {
 std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutorsOn(
     std::span<TensorMemory* const> memories, std::span<const BoundProgram> programs,
     const ExecutorOptions& options) {
-  // Addresses to tell tensors apart by.
+  // Addresses without memory, which only tell tensors apart.
   const ArenaBases nowhere = {reinterpret_cast<std::byte*>(uintptr_t{1} << 48),
                               reinterpret_cast<std::byte*>(uintptr_t{1} << 49)};
   HoldInputs(programs);
@@ -167,7 +167,7 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
       throw InternalError("two programs cannot both run concurrently with the others");
     concurrent_.emplace(*bound.program);
   }
-  // Instruments look at the arena until a run has ended.
+  // Instruments read the arena until a run has ended, so inputs may not be copied concurrently.
   const bool looks = options.poison || options.check_arena || options.check_finite;
   std::vector<std::unique_ptr<CudaExecutor>> made;
   for (const BoundProgram& bound : programs) {
@@ -186,7 +186,8 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
   }
   parts_.code += Grown();
   {
-    // Below kernels are timed, while nothing else may keep the processor or the driver busy.
+    // Pins before kernels are timed below: nothing else may keep the processor or the driver busy
+    // then.
     const Stage stage("pinning host memory");
     host_arena_.Await();
   }
@@ -199,13 +200,15 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
       const Stage stage("choosing algorithms");
       executor->Prepare(prepared);
     }
-    // A loss of numbers that no model has may take a slow way for most tokens.
+    // Clears the arena: on random numbers, which no model would have, a loss may take a slow path
+    // for most tokens.
     Clear(arena_.data(), arena_.bytes());
     {
       const Stage stage("loading kernels");
       executor->Load(loaded);
     }
-    // The figure for the handles is of the whole card, which other processes may use meanwhile.
+    // The measured memory of the handles is that of the complete card, which other processes may
+    // change meanwhile.
     const int64_t grown = Grown();
     const int64_t of_handles = std::clamp<int64_t>(libraries_.handle_bytes() - parts_.libraries, 0,
                                                    std::max<int64_t>(grown, 0));
@@ -216,13 +219,13 @@ std::vector<std::unique_ptr<Executor>> CudaMemory::MakeExecutors(
     parts_.graphs += Grown();
   }
   // A negative part means that the driver freed memory while the part was measured. That memory is
-  // subtracted from the context's, which the driver held at first.
+  // subtracted from the context's part, since the driver held it at first.
   for (int64_t* part : {&parts_.code, &parts_.graphs}) {
     parts_.context += std::min<int64_t>(*part, 0);
     *part = std::max<int64_t>(*part, 0);
   }
   Clear(arena_.data(), arena_.bytes());
-  // The host's arena still holds zeros where only copies use it: loading makes none.
+  // If only copies use the host's arena, it still holds zeros: loading makes no copies.
   if (options.poison || std::ranges::any_of(programs, [](const BoundProgram& bound) {
         return HasKernelOnHost(*bound.program);
       })) {
@@ -244,7 +247,7 @@ std::byte* CudaMemory::Address(const MemoryRange& range) {
     throw InternalError("a range lies outside its arena");
   }
   if (range.place == graph::Place::kDevice) return arena_.data() + range.offset;
-  host_arena_.Await();  // without executors it may not be pinned yet
+  host_arena_.Await();  // without executors, the memory may not be pinned yet
   return host_arena_.data() + range.offset;
 }
 
@@ -253,7 +256,7 @@ void CudaMemory::Write(std::span<std::byte> to, const void* from) {
   upload_.Write(to.data(), from, static_cast<int64_t>(to.size()), streams_.compute.get());
 }
 
-// What is large travels from the places then, so that the upload needs its least.
+// Large inputs are then copied from these places, so the upload buffer shrinks to its minimum.
 std::unique_ptr<InputMemory> CudaMemory::MakeInputMemory(int places, int64_t bytes) {
   inputs_.Join(streams_.compute.get());
   gpu::Check(cudaStreamSynchronize(streams_.compute.get()), "uploading");

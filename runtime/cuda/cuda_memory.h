@@ -19,10 +19,10 @@ namespace plimsoll::runtime {
 
 class CudaMemory : public DeviceMemory {
  public:
-  // One allocation of exactly these bytes on the GPU and one on the host, which is pinned when
-  // executors are made. `meter` was made before the process held anything on the GPU. The
-  // communicators, which outlive this object, hold `communicator_bytes` already, and transfer data
-  // of the arena.
+  // Allocates exactly these bytes on the GPU and on the host, in one allocation each. Host memory
+  // is pinned when executors are made. `meter` was made before the process held anything on the
+  // GPU. The communicators outlive this object; they already hold `communicator_bytes`, and
+  // transfer data of the arena.
   CudaMemory(int64_t arena_bytes, int64_t host_arena_bytes, const CudaStreams& streams,
              gpu::Libraries& libraries, const std::optional<GpuMeter>& meter,
              std::vector<ops::Communicator*> communicators, int64_t communicator_bytes);
@@ -46,7 +46,7 @@ class CudaMemory : public DeviceMemory {
   void FillScratch(std::span<const BoundProgram> programs);
   void Clear(std::byte* data, int64_t bytes);
   int64_t ProcessBytes() const { return meter_ ? meter_->MeasureProcess().bytes : 0; }
-  int64_t Grown();  // what the process has taken since the last call
+  int64_t Grown();  // memory that the process has taken since the last call
 
   std::optional<GpuMeter> meter_;
   ProcessParts parts_;
@@ -54,7 +54,8 @@ class CudaMemory : public DeviceMemory {
   const CudaStreams& streams_;
   gpu::Libraries& libraries_;
   std::vector<ops::Communicator*> communicators_;
-  // Its pages are touched while the GPU's arena is taken and executors are bound.
+  // The pages of the host's arena are touched while the GPU's arena is allocated and executors are
+  // bound.
   PinnedMemory host_arena_;
   CudaBuffer arena_;
   CudaUpload upload_;

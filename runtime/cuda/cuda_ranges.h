@@ -1,5 +1,6 @@
-// The ranges that NVIDIA's Nsight tools show for an enqueued program: one for the program, in it
-// one for each phase of a micro-step, and in that one for each node, "block.3.attn linear".
+// The ranges that NVIDIA's Nsight tools show for an enqueued program. The program's range contains
+// one for each phase of a micro-step, and a phase's range contains one for each node, "block.3.attn
+// linear".
 #pragma once
 
 #include <optional>
@@ -26,7 +27,7 @@ class CudaRanges {
     explicit Pass(const CudaRanges& ranges)
         : ranges_(ranges), program_(ranges.program_.name().c_str()) {}
 
-    // Work enqueued until the result is destroyed belongs to this node. Call it in the order of
+    // Work enqueued until the result is destroyed belongs to this node. Call this in the order of
     // nodes.
     gpu::Range Node(int node) {
       const graph::Node& here = ranges_.program_.nodes()[node];

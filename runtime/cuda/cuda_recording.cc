@@ -43,7 +43,7 @@ bool CopiesFromPageableMemory(cudaGraph_t graph) {
   return std::ranges::any_of(nodes, [](cudaGraphNode_t node) {
     cudaGraphNodeType type{};
     if (cudaGraphNodeGetType(node, &type) != cudaSuccess) {
-      // This kind of node is known only to the driver's interface (NCCL's waits for other GPUs): no
+      // Only the driver's interface knows this kind of node (NCCL's waits for other GPUs); it is no
       // copy.
       cudaGetLastError();
       return false;

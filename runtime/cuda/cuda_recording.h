@@ -10,11 +10,11 @@ namespace plimsoll::runtime {
 
 class CudaRecording {
  public:
-  // Records what `enqueue` enqueues on `stream` and on the streams forked from it; nothing of it
-  // runs. Returns nullptr when a replay would do something else, because the work copies from
-  // pageable memory of the host, of which only the address is recorded. cuDNN 9.14 does so, and
-  // frees that memory, in the backward pass of attention when sequence lengths are no multiple of
-  // its tiles. An exception from `enqueue` ends the recording and is passed on.
+  // Records the work that `enqueue` enqueues on `stream` and on streams forked from it; none of it
+  // runs. Returns nullptr if a replay would do something else: if the work copies from pageable
+  // host memory, of which only the address is recorded. cuDNN 9.14 does so, and frees that memory,
+  // in the backward pass of attention if sequence lengths are no multiple of its tiles. An
+  // exception from `enqueue` ends the recording and is passed on.
   static std::unique_ptr<CudaRecording> Make(cudaStream_t stream,
                                              const std::function<void()>& enqueue);
   ~CudaRecording() { cudaGraphExecDestroy(graph_); }
@@ -23,7 +23,7 @@ class CudaRecording {
 
   // Transfers the graph to the GPU before the first Launch().
   void Upload(cudaStream_t stream) const;
-  // Replays it once, after the work that is already on the stream.
+  // Replays the graph once, after the work that is already on the stream.
   void Launch(cudaStream_t stream) const;
 
  private:

@@ -48,7 +48,8 @@ CudaSchedule::CudaSchedule(const Program& program, const Layout& layout, ArenaBa
       memory_(memory) {
   size_t arguments = 0;
   for (const Node& node : program.nodes()) arguments += node.inputs.size() + node.outputs.size();
-  refs_.reserve(arguments);  // neither moves: contexts point into it, groups are spans of these
+  // Prevents reallocation: contexts point into refs_, and groups are spans of contexts_.
+  refs_.reserve(arguments);
   contexts_.reserve(program.nodes().size());
   for (size_t n = 0; n < program.nodes().size(); ++n) Bind(static_cast<int>(n));
 }
@@ -74,7 +75,7 @@ void CudaSchedule::Bind(int index) {
   if (node.op->transfer != Transfer::kNone) BindDone(index);
 }
 
-// Appends the item. On the compute stream its work ends where it is enqueued: nobody waits for it.
+// Appends an item that does the complete work. On the compute stream, nothing needs to wait for it.
 void CudaSchedule::Append(CudaItem item, CudaSideWork work) {
   for (int node : item.nodes) {
     work.gives.push_back(program_.Root(program_.nodes()[node].outputs[0]));
@@ -106,10 +107,10 @@ void CudaSchedule::BindCopy(int index) {
   Append(std::move(item), std::move(copy));
 }
 
-// Whether the copy begins, in both places, where the copy before it ends. Then both become one
-// copy: a queue of thousands of copies fills up, and the host waits for room. The padding that
-// aligns the second tensor is copied too. As other copies wait for a copy under way, the joint copy
-// must not be too long.
+// Whether the copy begins, in both places, where the previous copy ends. Then both become one copy:
+// a queue of thousands of copies fills up, and the host would wait for it. The padding that aligns
+// the second tensor is copied, too. As other copies wait for a running copy, the joint copy must
+// not be too long.
 bool CudaSchedule::JoinsCopyBefore(const CudaSideWork& copy) const {
   constexpr int64_t kLongest = int64_t{64} << 20;
   if (in_order_ || items_.empty() || items_.back().kind != CudaItem::Kind::kCopy) return false;
@@ -146,8 +147,8 @@ void CudaSchedule::BindDone(int index) {
 
 CudaStreamIndex CudaSchedule::StreamOfKernel(const Node& node) const {
   if (in_order_ || !ops::IsCollective(*node.op)) return kCompute;
-  // An all-reduce with separate input and output runs on the compute stream: otherwise its input's
-  // memory could be reused before the sum is done.
+  // An all-reduce with separate input and output runs on the compute stream. On another stream, its
+  // input's memory could be reused before the sum is done.
   const bool elsewhere = node.op->name == "all_reduce_start" &&
                          Ref(node, node.inputs[0]).data != Ref(node, node.outputs[0]).data;
   if (elsewhere) return kCompute;

@@ -1,6 +1,6 @@
-// A program in the form in which it is enqueued on a GPU: its nodes bound to kernels and addresses,
-// in the order of the program, with neighbours joined that can share one launch, and copies and
-// collectives in two halves.
+// A program in the form in which it is enqueued on a GPU. Its nodes are bound to kernels and
+// addresses, in the order of the program. Neighbours that can share one launch are joined, and
+// copies and collectives have a start and an end.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,18 +20,18 @@
 
 namespace plimsoll::runtime {
 
-// Work in two halves, a copy between the places or collectives, from its start to its end.
+// Asynchronous work (a copy between device and host, or collectives), from its start to its end.
 struct CudaSideWork {
-  std::vector<graph::TensorId> gives;  // the tensors that own the memory it writes
+  std::vector<graph::TensorId> gives;  // the tensors that own the memory that the work writes
   CudaStreamIndex stream = kCompute;
   CudaEvent may_start, has_ended;
-  // Of a copy, or of several copies whose tensors are neighbours in both places.
+  // For a copy, or for several copies of tensors that are neighbours on both sides.
   void* target = nullptr;
   const void* source = nullptr;
   size_t bytes = 0;
 };
 
-// What is enqueued at once: some nodes of one op, or one half of side work.
+// The work of one enqueue: nodes of one op, or the start or the end of asynchronous work.
 struct CudaItem {
   enum class Kind { kKernels, kCopy, kDone };
   static constexpr size_t kNoSide = static_cast<size_t>(-1);
@@ -40,22 +40,22 @@ struct CudaItem {
   std::vector<int> nodes;  // in the order of the program
   const ops::CudaKernel* kernel = nullptr;
   size_t first_context = 0;  // the nodes' contexts are consecutive
-  size_t side = kNoSide;     // the side work that it starts or waits for
+  size_t side = kNoSide;     // index of the asynchronous work that the item starts or waits for
 };
 
 class CudaSchedule {
  public:
-  // Program, memory, streams and libraries must outlive the schedule. With `in_order`, side work
-  // runs on the compute stream. If `memory`, where tensors lie, moves, the bases only tell them
-  // apart: call Resolve() before each launch, in which no node but the first takes memory. Throws
-  // InternalError when an op has no CUDA kernel, a workspace is too small, a tensor lies outside
-  // its arena, or a …_done node has no matching start.
+  // Program, memory, streams and libraries must outlive the schedule. With `in_order`, asynchronous
+  // work runs on the compute stream. `memory` holds the tensors. If addresses in `memory` change,
+  // the bases only tell tensors apart; call Resolve() before each launch, and let only the launch's
+  // first node allocate memory. Throws InternalError if an op has no CUDA kernel, a workspace is
+  // too small, a tensor lies outside its arena, or a …_done node has no matching start.
   CudaSchedule(const graph::Program& program, const Layout& layout, ArenaBases bases,
                const CudaStreams& streams, gpu::Libraries& libraries, bool in_order,
                const ops::AxisCommunicators& communicators, const TensorMemory& memory);
 
-  // Gives node number `i` of the item the addresses that its arguments have in the memory now.
-  // Throws InternalError on one that has none.
+  // Updates the arguments of the item's node number `i` to their current addresses. Throws
+  // InternalError if an argument has no memory.
   void Resolve(const CudaItem& item, size_t i);
 
   const std::vector<CudaItem>& items() const { return items_; }
@@ -63,7 +63,7 @@ class CudaSchedule {
   std::span<const ops::CudaContext> contexts(const CudaItem& item) const {
     return {contexts_.data() + item.first_context, item.nodes.size()};
   }
-  // Whether the item begins side work that runs beside the compute stream.
+  // Whether the item starts work that runs at the same time as the compute stream.
   bool Forks(const CudaItem& item) const {
     return item.side != CudaItem::kNoSide && item.kind != CudaItem::Kind::kDone &&
            side(item).stream != kCompute;
@@ -102,10 +102,10 @@ class CudaSchedule {
   const TensorMemory& memory_;
 
   std::vector<ops::TensorRef> refs_;        // arguments of all nodes; contexts point into it
-  std::vector<ops::CudaContext> contexts_;  // of nodes with kernels
+  std::vector<ops::CudaContext> contexts_;  // contexts of nodes with kernels
   std::vector<CudaSideWork> side_works_;
   std::vector<CudaItem> items_;
-  Touched group_;  // of the last item with kernels
+  Touched group_;  // accesses of the last item with kernels
 };
 
 }  // namespace plimsoll::runtime

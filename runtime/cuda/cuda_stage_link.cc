@@ -13,8 +13,8 @@
 namespace plimsoll::runtime {
 namespace {
 
-// A direction's stream and communicator, with which no arena is registered: those of stages differ
-// in size.
+// One direction's stream and communicator. No arena is registered with it: arenas of different
+// stages differ in size.
 class Lane {
  public:
   Lane(RankGroup& stages, int channels, std::string name)
@@ -30,7 +30,8 @@ class Lane {
     ranks_->Receive(bytes.data(), std::ssize(bytes), graph::DType::kUInt8, from, stream());
   }
 
-  // NCCL connects ranks and takes buffers at the first message of each kind of length.
+  // Connects two ranks in advance: NCCL connects ranks and allocates buffers at the first message
+  // of each range of lengths.
   void Connect(int from, int to) {
     constexpr size_t kShortest = 64, kLongest = size_t{64} << 20;
     const CudaBuffer buffer(CudaBuffer::Kind::kDevice, kLongest, "memory to connect stages");
@@ -43,8 +44,8 @@ class Lane {
   }
 
  private:
-  // Of high priority, as those of collectives: otherwise a message would wait until a kernel leaves
-  // it room.
+  // The stream has high priority, like those of collectives: otherwise a message would wait until a
+  // kernel leaves it free multiprocessors.
   CudaStream stream_{CudaStream::Priority::kHighest};
   std::unique_ptr<ops::Communicator> ranks_;
 };
@@ -67,8 +68,8 @@ class CudaStageLink : public StageLink {
     return transfer.message.direction == LinkDirection::kDown ? down_ : up_;
   }
 
-  // Enqueues a message after all runs enqueued so far: those that have written what is sent, or
-  // read what the slot had before.
+  // Enqueues a message after all runs enqueued so far. These include the runs that have written the
+  // sent bytes, or that have read the slot's previous bytes.
   template <typename Call>
   void Enqueue(const Transfer& transfer, const Call& call) {
     Lane& lane = LaneOf(transfer);

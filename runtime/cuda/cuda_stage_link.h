@@ -12,10 +12,10 @@
 
 namespace plimsoll::runtime {
 
-// Between the current devices of the ranks of `stages`, whose ranks in the job are `ranks`. All of
-// them call. Runs are enqueued on `compute`. Each direction has a stream, so that its messages keep
-// their order, and a communicator with LinkChannels(channels). Both are connected here: later no
-// call takes memory of the GPU.
+// Makes a link between the current devices of the ranks of `stages`; `ranks` are their ranks in the
+// job. All of them call. Runs are enqueued on `compute`. Each direction has a stream, which keeps
+// its messages in order, and a communicator with LinkChannels(channels). Both are connected here,
+// so that later calls take no GPU memory.
 std::unique_ptr<StageLink> MakeCudaStageLink(RankGroup& stages, std::vector<int64_t> ranks,
                                              int channels, cudaStream_t compute);
 

@@ -7,7 +7,7 @@
 namespace plimsoll::runtime {
 
 CudaStore::~CudaStore() {
-  // Memory that kernels still read must not go.
+  // Waits: memory that kernels still read must not be freed.
   cudaStreamSynchronize(stream_);
 }
 
@@ -31,7 +31,7 @@ void CudaStore::Store(const StoredParameter& to, const Stripe& from, const Typed
   const bool aligned =
       reinterpret_cast<uintptr_t>(values.data) % graph::ByteSize(values.dtype) == 0;
   if (aligned && IsStaged(values.data)) return EnqueueValues(to, from, values, stream_);
-  // Of the values from the first one to the last one that are stored.
+  // Uploads only the values from the first to the last one that are stored.
   const int64_t first = from.Number(0);
   const TypedElements needed = values.Part(first, from.Number(from.count - 1) + 1);
   const int64_t size = graph::ByteSize(values.dtype);

@@ -1,5 +1,5 @@
-// Device::Store of GPUs. Kernels write the elements where they live, on the GPU or in pinned memory
-// of the host, and read values that the host has from pinned memory.
+// Device::Store for GPUs. Kernels write the elements to their memory, on the GPU or in pinned host
+// memory, and read the host's values from pinned memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -35,9 +35,9 @@ class CudaStore {
   CudaUpload& upload();
 
   cudaStream_t stream_;
-  std::mutex mutex_;  // held while something is enqueued
+  std::mutex mutex_;  // held while work is enqueued
   std::optional<CudaBuffer> staging_;
-  std::optional<CudaUpload> upload_;  // of values from elsewhere, once there are some
+  std::optional<CudaUpload> upload_;  // for values outside staging memory; made at their first use
 };
 
 }  // namespace plimsoll::runtime

@@ -1,16 +1,16 @@
-// Element i of a parameter becomes element n(i) of what it is filled with, a draw or a value of a
-// checkpoint, and is stored in all forms that the parameter is kept in:
+// Fills a parameter: its element i becomes draw n(i), or value n(i) of a checkpoint, and is stored
+// in all forms of the parameter:
 //
 //   f32                 the float itself
 //   bf16 + remainder    the two parts of Split
 //   f16 or bf16         rounded to nearest, and the float itself where there is a master
 //
-// A thread makes four elements that lie next to one another, in grid-stride loops: groups begin
-// where 4 of the parameter's own elements are aligned, so each access of a warp is one piece of
-// memory, in pinned memory of the host too. Where groups are not whole, or not aligned in what else
-// is stored or read, their elements are taken one by one.
+// A thread makes groups of four neighbouring elements, in grid-stride loops. Groups begin where
+// four of the parameter's own elements are aligned. So each access of a warp is contiguous, in
+// pinned host memory, too. Elements of a group that is incomplete, or not aligned in another form
+// or in the values, are accessed one by one.
 //
-// Bytes moved: those of the values and of all forms, once. Draws read nothing.
+// Bytes moved: each value and each form once. Draws read nothing.
 #include <algorithm>
 #include <cstring>
 
@@ -28,10 +28,10 @@ namespace {
 using graph::DType;
 
 constexpr int kThreads = 256;
-constexpr int kGroup = 4;  // elements of a thread, and of a block of draws
+constexpr int kGroup = 4;  // elements per thread, and per block of draws
 
-// base/initial_draws.h on the GPU: the same draws, to the bit. The intrinsics round each operation
-// by itself and are never contracted.
+// The arithmetic of base/initial_draws.h on the GPU, with the same draws to the bit. The intrinsics
+// round each operation and are never contracted.
 struct DrawArithmetic {
   using Float = float;
   using Bits = uint32_t;
@@ -50,7 +50,7 @@ struct DrawArithmetic {
   __device__ static float Choose(uint32_t mask, float a, float b) { return mask != 0 ? a : b; }
 };
 
-// Elements 4 · block … 4 · block + 3.
+// Makes the draws of elements 4 · block … 4 · block + 3.
 __device__ void DrawBlock(const InitialDraws& draws, int64_t block, float (&values)[4]) {
   if (draws.kind == InitialDraws::Kind::kConstant) {
 #pragma unroll
@@ -113,7 +113,7 @@ struct ValueSource {
   __device__ float One(int64_t number) const { return FloatOf(values[number]); }
 };
 
-// One element's forms.
+// The 16-bit forms of one element.
 struct Forms {
   uint16_t low;
   int16_t remainder;
@@ -145,7 +145,7 @@ __device__ void StorePack(T* to, const T (&values)[kGroup]) {
   *reinterpret_cast<ops::Pack<T, kGroup>*>(to) = pack;
 }
 
-// Elements i … i + 3, where all forms are aligned.
+// Stores elements i … i + 3, if all forms are aligned there.
 __device__ void StoreGroup(const StoredParameter& to, int64_t i, const float (&values)[kGroup]) {
   if (to.dtype == DType::kFloat32) {
     return StorePack(reinterpret_cast<float*>(to.data) + i, values);
@@ -163,7 +163,8 @@ __device__ void StoreGroup(const StoredParameter& to, int64_t i, const float (&v
   if (to.master != nullptr) StorePack(to.master + i, values);
 }
 
-// `lead`: elements that the first group lacks. `aligned`: are all forms, where `data` is?
+// `lead`: the number of elements missing before the first group. `aligned`: whether all forms are
+// aligned where `data` is.
 template <typename Source>
 __global__ void StoreKernel(StoredParameter to, Stripe from, Source source, int lead,
                             bool aligned) {
@@ -189,7 +190,7 @@ template <typename Source>
 void Launch(const StoredParameter& to, const Stripe& from, const Source& source,
             cudaStream_t stream) {
   if (to.elements == 0) return;
-  // Groups begin where `data` is aligned to one; the other forms may not be.
+  // Groups begin where `data` is aligned to a group; the other forms may be misaligned there.
   const auto at = [](const void* pointer, int64_t size) {
     return static_cast<int64_t>(reinterpret_cast<uintptr_t>(pointer)) / size % kGroup;
   };

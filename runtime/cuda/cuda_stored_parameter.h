@@ -1,5 +1,4 @@
-// What runtime/stored_parameter.h does, on the GPU and with the same bits. All is enqueued on the
-// stream.
+// runtime/stored_parameter.h on the GPU, with the same bits. All work is enqueued on the stream.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,17 +9,16 @@
 
 namespace plimsoll::runtime {
 
-// Element i of `to`, which lies in the GPU's memory or in pinned memory, becomes draw
-// from.Number(i).
+// Sets element i of `to`, which lies in GPU memory or in pinned memory, to draw from.Number(i).
 void EnqueueDraws(const StoredParameter& to, const Stripe& from, const InitialDraws& draws,
                   cudaStream_t stream);
 
-// Element i becomes value from.Number(i). The values lie in the GPU's memory or in pinned memory,
+// Sets element i of `to` to value from.Number(i). The values lie in GPU memory or in pinned memory,
 // each at an address that is a multiple of its size.
 void EnqueueValues(const StoredParameter& to, const Stripe& from, const TypedElements& values,
                    cudaStream_t stream);
 
-// Loads the kernels, so that these calls take no more of the GPU's memory.
+// Loads the kernels, so that later calls take no GPU memory.
 void LoadStores();
 
 }  // namespace plimsoll::runtime

@@ -1,4 +1,4 @@
-// The streams that a device's programs are enqueued on.
+// The streams on which a device's programs are enqueued.
 #pragma once
 
 #include <array>
@@ -11,22 +11,22 @@
 
 namespace plimsoll::runtime {
 
-// The stream of a node; the numbers are those of NodeTime::stream. From kCollectives on: those of
-// one axis each.
+// The stream of a node, numbered like NodeTime::stream. From kCollectives on, each axis has one
+// stream.
 enum CudaStreamIndex { kCompute = 0, kToHost = 1, kToDevice = 2, kCollectives = 3 };
 
 struct CudaStreams {
-  // Collectives have few blocks and high priority; otherwise each would wait until a kernel beside
-  // it leaves room.
+  // Collectives have few blocks and high priority. Without it, each would wait until a kernel
+  // running at the same time leaves multiprocessors free.
   struct Collectives : CudaStream {
     Collectives() : CudaStream(Priority::kHighest) {}
   };
   static constexpr size_t kMostAxes = 4;
 
   CudaStream compute, to_host, to_device;
-  // Of each axis of the mesh: sums that the next layer waits for must not stand behind those of
-  // gradients, which the update waits for. Each axis has a communicator that shares nothing with
-  // the others, and all ranks enqueue the calls of all axes in one order.
+  // One stream for each axis of the mesh: sums that the next layer waits for must not queue after
+  // sums of gradients, which only the update waits for. Each axis has its own communicator, which
+  // shares nothing with the others, and all ranks enqueue the calls of all axes in one order.
   std::array<Collectives, kMostAxes> collectives;
 
   cudaStream_t of(CudaStreamIndex which) const {
@@ -44,8 +44,8 @@ struct CudaStreams {
 };
 inline constexpr int kCudaStreams = kCollectives + static_cast<int>(CudaStreams::kMostAxes);
 
-// The streams and events of the program that runs concurrently with the others
-// (DeviceMemory::BoundProgram), and the marks that it has passed.
+// The streams and events of the concurrent program (DeviceMemory::BoundProgram::concurrent), and
+// the marks that it has passed.
 struct CudaConcurrentProgram {
   explicit CudaConcurrentProgram(const graph::Program& program)
       : reads(program), passed(reads.marks().size()) {}
@@ -53,7 +53,7 @@ struct CudaConcurrentProgram {
   CudaStreams streams;
   CudaEvent may_start, ended;
   StateReads reads;
-  std::vector<CudaEvent> passed;  // by mark
+  std::vector<CudaEvent> passed;  // one event for each mark
 };
 
 }  // namespace plimsoll::runtime

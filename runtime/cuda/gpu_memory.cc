@@ -32,7 +32,8 @@ std::optional<GpuMeter> GpuMeter::Find() {
   const gpu::NvmlDevice device =
       (first.empty() ? std::nullopt : nvml->Find(first)).value_or(nvml->devices().front());
   static std::mutex mutex;
-  static std::map<void*, int64_t> used_before;  // by device
+  // Bytes used on each GPU when this process made its first meter, by device.
+  static std::map<void*, int64_t> used_before;
   const std::lock_guard lock(mutex);
   const auto known = used_before.try_emplace(device.handle(), 0);
   if (known.second) known.first->second = device.memory().used;

@@ -1,5 +1,6 @@
-// Memory of a GPU as its driver counts it: of the whole card, of this process, and of others. Part
-// of every build, with or without CUDA; makes no context. All figures are in bytes.
+// Memory of a GPU as its driver counts it: of the complete card, of this process, and of other
+// processes. Included in every build, with or without CUDA; makes no context. All sizes are in
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,47 +10,49 @@
 
 namespace plimsoll::runtime {
 
-// Another process on the GPU.
+// Another process that holds memory of the GPU.
 struct GpuHolder {
   int64_t pid = 0;
-  std::optional<int64_t> bytes;  // nullopt when the driver doesn't tell
-  std::string name;              // empty when unknown
+  std::optional<int64_t> bytes;  // nullopt if the driver doesn't report it
+  std::string name;              // empty if unknown
 };
 
 struct GpuMemory {
   std::string gpu;    // "NVIDIA H200"
-  int64_t total = 0;  // available to programs: without the driver's and firmware's reserve
+  int64_t total = 0;  // memory for programs, without the reserve of driver and firmware
   int64_t free = 0;
   std::vector<GpuHolder> others;
 
-  // "process 4711 (python) holds 20.0 GiB"; empty when no other process is known.
+  // A text like "process 4711 (python) holds 20.0 GiB"; empty if no other process is known.
   std::string DescribeOthers() const;
 };
 
-// Reads the counters of the GPU that this process would use: the first one that CUDA shows, or, in
-// a build without CUDA, the first one of the machine.
+// Reads the counters of the GPU that this process would use: the first GPU that CUDA shows or, in a
+// build without CUDA, the first GPU of the machine.
 class GpuMeter {
  public:
-  // nullopt when there is no driver, or no GPU.
+  // Returns nullopt if there is no driver or no GPU.
   static std::optional<GpuMeter> Find();
 
   GpuMemory Measure() const;
 
-  // What this process holds: context, code, libraries and its own allocations, in the driver's
-  // pages of 2 MiB.
+  // The memory that this process holds: context, code, libraries and its own allocations, in the
+  // driver's pages of 2 MiB.
   struct Process {
     int64_t bytes = 0;
-    // Whether the driver counts for this process alone. In some containers it can't; the figure is
+    // Whether the driver counts this process separately. In some containers it can't; `bytes` is
     // then the growth of the card's use, by any process, since this process's first meter.
     bool by_driver = false;
   };
   Process MeasureProcess() const;
 
-  std::optional<int> ClockMhz() const;  // of the multiprocessors, now; nothing where it isn't told
-  std::string DriverVersion() const;    // "580.95.05"
-  // Energy used by the whole board since the driver was loaded; nullopt where it isn't counted.
+  // Current clock of the multiprocessors; nullopt if not reported.
+  std::optional<int> ClockMhz() const;
+  std::string DriverVersion() const;  // "580.95.05"
+  // Energy used by the complete board since the driver was loaded; nullopt if the board doesn't
+  // count it.
   std::optional<double> Joules() const;
-  bool mig() const;  // cut into instances
+  bool mig() const;  // whether the GPU is partitioned into MIG instances
 
  private:
   GpuMeter(void* device, int64_t used) : device_(device), used_before_(used) {}

@@ -1,4 +1,4 @@
-// runtime/cuda/cuda_device.h in builds without CUDA.
+// Implements runtime/cuda/cuda_device.h in builds without CUDA.
 #include "base/error.h"
 #include "runtime/cuda/cuda_call_timer.h"
 #include "runtime/cuda/cuda_device.h"

@@ -1,4 +1,4 @@
-// runtime/cuda/measured_rates.h in builds without CUDA.
+// Implements runtime/cuda/measured_rates.h in builds without CUDA.
 #include "runtime/cuda/measured_rates.h"
 
 namespace plimsoll::runtime {

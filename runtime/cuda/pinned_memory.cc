@@ -18,9 +18,10 @@ namespace plimsoll::runtime {
 namespace {
 
 constexpr int64_t kPage = 4096, kHugePage = int64_t{2} << 20;
-constexpr int64_t kPiece = 16 * kHugePage;  // that a thread touches at once
+constexpr int64_t kPiece = 16 * kHugePage;  // bytes that a thread touches at a time
 
-// The address is that of a huge page. What is mapped around the bytes, to find one, is given back.
+// Maps memory at the address of a huge page. The surplus that was mapped to find such an address is
+// unmapped again.
 std::byte* Map(int64_t bytes, const char* what) {
   const int64_t size = RoundUp(bytes, kPage), mapped = size + kHugePage;
   void* const found = mmap(nullptr, static_cast<size_t>(mapped), PROT_READ | PROT_WRITE,
@@ -32,8 +33,9 @@ std::byte* Map(int64_t bytes, const char* what) {
   if (head > 0) munmap(begin, static_cast<size_t>(head));
   if (tail > 0) munmap(begin + head + size, static_cast<size_t>(tail));
   std::byte* const data = begin + head;
-  // Hints, which a system may refuse: nothing but time is lost. A child process would get a copy of
-  // every pinned page at once, and a core dump all of them.
+  // These are only hints: a system that refuses them costs only time. DONTFORK and DONTDUMP: a
+  // child process would otherwise get a copy of every pinned page at once, and a core dump would
+  // contain all of them.
   for (const int advice : {MADV_HUGEPAGE, MADV_DONTFORK, MADV_DONTDUMP}) {
     madvise(data, static_cast<size_t>(size), advice);
   }
@@ -65,7 +67,7 @@ PinnedMemory::PinnedMemory(int64_t bytes, const char* what) : bytes_(bytes), wha
   }
   if (bytes == 0) return;
   data_ = Map(bytes, what);
-  // One core is left to the thread that goes on with the start.
+  // Leaves one core to the calling thread, which continues the start.
   const int64_t cores = static_cast<int64_t>(std::thread::hardware_concurrency()) - 1;
   const int64_t pieces = RoundUp(bytes, kPiece) / kPiece;
   for (int64_t i = 0; i < std::min(cores, pieces - 1); ++i) {
@@ -84,8 +86,9 @@ PinnedMemory::~PinnedMemory() {
   if (data_ != nullptr) munmap(data_, static_cast<size_t>(RoundUp(bytes_, kPage)));
 }
 
-// A page gets its memory, which is zero, at the first write. Faults on one mapping run side by side
-// and beside the driver's own mappings; MADV_POPULATE_WRITE would hold these up.
+// Touches pages: a page gets its zeroed memory at the first write. Page faults of several threads
+// in one mapping run concurrently, and at the same time as the driver's own mappings;
+// MADV_POPULATE_WRITE would block both.
 void PinnedMemory::Touch() {
   for (int64_t begin; (begin = next_.fetch_add(kPiece)) < bytes_;) {
     const int64_t end = std::min(begin + kPiece, bytes_);
@@ -107,7 +110,7 @@ void PinnedMemory::Await() {
   const cudaError_t status =
       cudaHostRegister(data_, static_cast<size_t>(bytes_), cudaHostRegisterDefault);
   if (status != cudaSuccess) {
-    cudaGetLastError();  // it is reported here
+    cudaGetLastError();  // clears the error, which is reported here
     RefusePinning(cudaGetErrorString(status), bytes_, what_);
   }
   registered_ = true;

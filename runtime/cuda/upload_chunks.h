@@ -1,5 +1,5 @@
-// The pinned memory through which a GPU's inputs and other small transfers are uploaded; also for
-// plans made without a GPU.
+// The sizes of the pinned memory through which a GPU's inputs and other small transfers are
+// uploaded. Plans made without a GPU use them, too.
 #pragma once
 
 #include <algorithm>
@@ -7,12 +7,12 @@
 
 namespace plimsoll::runtime {
 
-// A chunk holds the tokens of most batches.
+// The pinned memory has this number of chunks. A chunk can hold the tokens of most batches.
 inline constexpr int64_t kUploadChunks = 16;
 inline constexpr int64_t kLeastUploadChunk = 512 << 10, kMostUploadChunk = 32 << 20;  // bytes
 
-// With room for `bytes` in all chunks but one, so that the host can hand in the next batch while
-// the device still reads the last; within a least and a most.
+// The size of a chunk, between a minimum and a maximum. All chunks but one have room for `bytes`,
+// so that the host can pass in the next batch while the device still reads the last.
 inline int64_t UploadChunkBytes(int64_t bytes) {
   return std::clamp(bytes / (kUploadChunks - 1), kLeastUploadChunk, kMostUploadChunk) / 256 * 256;
 }

@@ -1,4 +1,5 @@
-// The communicator of a group of one rank: copies if input and output differ.
+// The communicator of a group of one rank: it copies input to output unless both are the same
+// memory.
 #pragma once
 
 #include <cstring>
@@ -28,7 +29,7 @@ class CommunicatorOfOne : public ops::Communicator {
     DoAllGather(from, to, count * graph::ByteSize(dtype), stream);
   }
   void DoBroadcast(void* /*data*/, int64_t /*bytes*/, int /*root*/, void* /*stream*/) override {}
-  // The only peer is the rank itself, which the check of the arguments refuses.
+  // Never called: the only peer is the rank itself, which the check of arguments refuses.
   void DoSend(const void* /*data*/, int64_t /*bytes*/, int /*peer*/, void* /*stream*/) override {
     throw InternalError("send: there is no other rank");
   }

@@ -1,5 +1,5 @@
-// Communicators between GPUs: NCCL, or copies within a group of one. Work is enqueued on the
-// caller's stream and may be captured in CUDA graphs, which must be destroyed before their
+// Communicators between GPUs use NCCL; in a group of one rank they only copy. Work is enqueued on
+// the caller's stream and may be captured in CUDA graphs. The graphs must be destroyed before their
 // communicator.
 #pragma once
 
@@ -16,29 +16,30 @@ namespace plimsoll::runtime {
 struct CudaCommunicatorOptions {
   int min_channels = 0;
   int max_channels = 0;
-  // Whether copy engines instead of multiprocessors gather registered memory: slower alone, and
-  // much faster beside kernels.
+  // Whether copy engines instead of multiprocessors gather registered memory. Copy engines are
+  // slower when nothing else runs, and much faster at the same time as kernels.
   bool copy_engines = false;
-  // Whether communicators of subgroups may later share its buffers (see `parent`).
+  // Whether communicators of subgroups may later share this one's buffers (see `parent`).
   bool shareable = true;
-  std::string name = {};  // in NCCL's own logs
+  std::string name = {};  // name in NCCL's own logs
 };
 
-// A communicator between the current devices of the group's ranks, each of which has its own GPU.
-// All ranks call. Types: as the header says, without f64. NVLink's multicast (NVLS) is not used
-// unless the environment says NCCL_NVLS_ENABLE=1: plans don't know its memory and bandwidth. NCCL's
-// buffers are 1 MiB or less unless the environment (NCCL_BUFFSIZE, …) says otherwise.
+// Makes a communicator between the current devices of the group's ranks; each rank has its own GPU.
+// All ranks call. It takes the types of ops::Communicator except f64. NVLink's multicast (NVLS) is
+// not used unless the environment says NCCL_NVLS_ENABLE=1: plans don't know its memory and
+// bandwidth. NCCL's buffers are 1 MiB or less unless the environment (NCCL_BUFFSIZE, …) says
+// otherwise.
 //
-// With `parent`, a communicator of the group that this one was split from, both share buffers, and
-// all ranks of the parent call. Work of the two is then done one after the other, and the parent
-// must be destroyed last.
+// With `parent`, a communicator of the group that this group was split from, both communicators
+// share buffers, and all ranks of the parent call. Work of the two is then serialised, and the
+// parent must be destroyed last.
 //
-// Throws UserError when two ranks of a host have the same GPU.
+// Throws a UserError if two ranks of a host have the same GPU.
 std::unique_ptr<ops::Communicator> MakeCudaCommunicator(RankGroup& group,
                                                         const CudaCommunicatorOptions& options,
                                                         ops::Communicator* parent = nullptr);
 
-// NCCL's version at run time: "2.28.9".
+// The version of the loaded NCCL: "2.28.9".
 std::string NcclVersion();
 
 }  // namespace plimsoll::runtime

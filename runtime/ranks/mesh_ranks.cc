@@ -16,7 +16,7 @@ MeshRanks::MeshRanks(RankGroup& all, Mesh mesh) : position_{std::move(mesh), all
   for (const MeshAxis& axis : AllAxes(position_.mesh)) {
     std::unique_ptr<RankGroup>& group = own_groups_.emplace_back();
     if (axis.ranks > 1) {
-      // A group's colour is its first rank.
+      // The color of a group is its first rank.
       const std::vector<int64_t> members = position_.mesh.GroupOf(position_.rank, axis.name);
       group =
           all.Split(static_cast<int>(members.front()), static_cast<int>(position_.at(axis.name)));

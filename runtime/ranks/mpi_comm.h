@@ -1,4 +1,4 @@
-// Communicators of MPI, as this folder's own calls use them.
+// Communicators of MPI, for the calls in this folder.
 #pragma once
 
 #include <mpi.h>
@@ -14,7 +14,7 @@ namespace plimsoll::runtime {
 class OwnedMpiComm {
  public:
   explicit OwnedMpiComm(MPI_Comm comm) : comm_(comm) {}
-  // MPI may wait for other ranks here, so it isn't called while an exception passes through.
+  // Freeing may wait for other ranks, so it is skipped while an exception unwinds the stack.
   ~OwnedMpiComm() {
     int finished = 0;
     Mpi().Finalized(&finished);
@@ -29,7 +29,8 @@ class OwnedMpiComm {
   MPI_Comm comm_;
 };
 
-// MPI counts in int: calls piece(first byte, bytes) for consecutive pieces that fit.
+// Splits `bytes` for MPI, which counts in int: calls piece(first byte, bytes) for consecutive
+// pieces that fit.
 template <typename Piece>
 void ForEachPiece(int64_t bytes, const Piece& piece) {
   constexpr int64_t kPieceBytes = int64_t{1} << 30;
@@ -50,7 +51,7 @@ inline int SizeOf(MPI_Comm comm) {
   return size;
 }
 
-// Duplicates `comm`, so that messages of the two are kept apart. All its ranks call.
+// Duplicates `comm`, so that messages of the two are kept apart. All ranks of `comm` call.
 inline MPI_Comm Duplicate(MPI_Comm comm) {
   MPI_Comm copy;
   CheckMpi(Mpi().Comm_dup(comm, &copy), "MPI_Comm_dup");

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kLibrary = "libmpi.so.40";
 
 void* Load() {
-  // Global: Open MPI's plugins look for its symbols in the process.
+  // RTLD_GLOBAL: Open MPI's plugins look for its symbols in the process.
   void* const library = dlopen(kLibrary, RTLD_NOW | RTLD_GLOBAL);
   if (library != nullptr) return library;
   throw UserError(fmt::format(

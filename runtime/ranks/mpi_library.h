@@ -1,17 +1,18 @@
-// Open MPI's library, loaded when a launcher has started several ranks: a program that runs alone
-// needs no MPI on its machine.
+// Open MPI's library. It is loaded only if a launcher has started several ranks: a program that
+// runs alone needs no MPI on its machine.
 #pragma once
 
 #include <mpi.h>
 
 namespace plimsoll::runtime {
 
-// What we use of MPI. Calls have their names without MPI_. Handles are addresses of the library's
-// variables, so that mpi.h's macros for them (MPI_COMM_WORLD, MPI_BYTE, …) would need it when the
-// program starts.
+// The functions and handles of MPI that we use. Functions have their names without MPI_. Handles
+// are addresses of variables in the library: mpi.h's own macros (MPI_COMM_WORLD, MPI_BYTE, …) would
+// need the library when the program starts.
 class MpiLibrary {
  public:
-  // The library, from the first call until the end of the process. UserError when it isn't found.
+  // Loads the library at the first call; it stays until the end of the process. Throws a UserError
+  // if the library isn't found.
   static const MpiLibrary& Get();
 
  private:

@@ -37,7 +37,7 @@ class MpiStageLink : public StageLink {
   }
 
  private:
-  // Of a message of 4 GiB: room for them is there from the start.
+  // Pieces of a message of 4 GiB. Space for this number is reserved at the start.
   static constexpr size_t kUsualPieces = 4;
 
   struct Piece {
@@ -49,7 +49,7 @@ class MpiStageLink : public StageLink {
     return (transfer.message.direction == LinkDirection::kDown ? down_ : up_).get();
   }
 
-  // The number by which a receiver knows the micro-batch. MPI promises 15 bits.
+  // The tag that tells a receiver the micro-batch. MPI guarantees 15 bits.
   static int TagOf(const Transfer& transfer) {
     return static_cast<int>(transfer.message.micro_batch & 0x7fff);
   }
@@ -65,7 +65,7 @@ class MpiStageLink : public StageLink {
     });
   }
 
-  // Takes whatever comes next, since what comes out of order would otherwise never be received.
+  // Receives the next message of any tag: a message out of order would otherwise never be received.
   void DoStartReceive(const Transfer& transfer, std::span<std::byte> bytes) override {
     std::vector<Piece>& pieces = in_flight_.At(transfer);
     pieces.clear();

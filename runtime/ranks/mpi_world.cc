@@ -22,21 +22,22 @@
 namespace plimsoll::runtime {
 namespace {
 
-// Divided among the parts of all ranks: parts arrive from peers and are read again soon.
+// Scratch memory, divided among the parts of all ranks. It is small, since a part that arrives from
+// a peer is read again soon.
 constexpr int64_t kScratchBytes = int64_t{4} << 20;
 
-// The tag of all messages: between a pair of ranks they arrive in the order in which they were
-// sent.
+// The tag of all messages. One tag is enough: messages between a pair of ranks arrive in the order
+// in which they were sent.
 constexpr int kTag = 0;
 
 std::byte* Bytes(void* data) { return static_cast<std::byte*>(data); }
 const std::byte* Bytes(const void* data) { return static_cast<const std::byte*>(data); }
 
-// Collective calls between CPUs through MPI. Reductions are our own, on pieces that MPI transfers,
-// so that elements are added in the order of the ranks, whatever order MPI would choose.
+// Collectives between CPUs through MPI. MPI only transfers pieces, and this class reduces them, so
+// that elements are added in the order of the ranks, whatever order MPI would choose.
 class MpiCommunicator : public ops::Communicator {
  public:
-  // Uses the ranks of `comm`, at least two, and duplicates it. All of them call.
+  // Duplicates `comm` and uses its ranks, at least two. All of them call.
   explicit MpiCommunicator(MPI_Comm comm)
       : Communicator(RankIn(comm), SizeOf(comm)),
         comm_(Duplicate(comm)),
@@ -137,7 +138,7 @@ class MpiCommunicator : public ops::Communicator {
     });
   }
 
-  // One message to or from a rank, of at most 1 GiB, on its way until WaitForAll().
+  // Starts to send at most 1 GiB to a rank. The message is in flight until WaitForAll().
   void StartSend(const std::byte* data, int64_t bytes, int peer) {
     if (bytes == 0) return;
     CheckMpi(Mpi().Isend(data, static_cast<int>(bytes), Mpi().byte, peer, kTag, comm_.get(),
@@ -223,8 +224,8 @@ int ShowNothing(const char* /*file*/, const char* /*topic*/, int /*error_header*
   return MPI_SUCCESS;
 }
 
-// Keeps MPI_Abort from printing eight lines below our own message that says why it is called. Open
-// MPI prints them through a function pointer of this name; other MPIs have no such name.
+// Keeps MPI_Abort from printing eight lines after our own message, which says why it is called.
+// Open MPI prints them through a function pointer of this name; other MPIs have no such name.
 void SilenceAbort() {
   void* const show = dlsym(RTLD_DEFAULT, "opal_show_help");
   Dl_info info;
@@ -241,12 +242,12 @@ void SilenceAbort() {
 }  // namespace
 
 MpiRanks StartMpi() {
-  // Programs may run on another thread than this one, but there are never two calls at once:
+  // Programs may run on another thread than this one, but two threads never call MPI at once:
   // workers of the thread pool, readers of data and writers of snapshots don't use MPI.
   int provided = MPI_THREAD_SINGLE;
   CheckMpi(Mpi().Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided),
            "MPI_Init_thread");
-  // Failures are returned as codes instead of ending the process without a message of ours.
+  // Failures are returned as codes, so that the process ends with our own message.
   CheckMpi(Mpi().Comm_set_errhandler(Mpi().world, Mpi().errors_return), "MPI_Comm_set_errhandler");
   if (provided < MPI_THREAD_SERIALIZED) {
     throw UserError(

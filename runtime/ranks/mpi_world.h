@@ -1,4 +1,4 @@
-// MPI, as runtime/ranks/world.cc needs it: its start and its end, and the groups of ranks.
+// The part of MPI that runtime/ranks/world.cc needs: its start, its end, and the groups of ranks.
 #pragma once
 
 #include <memory>

@@ -68,9 +68,10 @@ ncclRedOp_t OperationOf(ops::Reduction reduction) {
 
 cudaStream_t Stream(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-// From Hopper on, NCCL launches its kernels for registered memory so that they may begin before the
-// kernel ahead has written its results. In these versions the kernels don't wait for the results,
-// and would sum old values (fixed in NCCL 2.30.7: "Reintroduce cudaGridDependencySynchronize").
+// Whether NCCL's kernels for registered memory may begin before the preceding kernel has written
+// its results, as NCCL launches them from Hopper on. In these versions the kernels don't wait for
+// the results, and would sum old values (fixed in NCCL 2.30.7: "Reintroduce
+// cudaGridDependencySynchronize").
 bool KernelsBeginEarly() {
   constexpr int kFrom = 22800, kMended = 23007, kHopper = 9;
   int version = 0, device = 0, major = 0;
@@ -83,8 +84,8 @@ bool KernelsBeginEarly() {
 
 class NcclCommunicator : public ops::Communicator {
  public:
-  // Takes `comm`, whose name is `name`. `hosts` are the same ranks, for work not done by GPUs.
-  // `copies`: copy engines, not kernels, gather registered memory.
+  // Takes ownership of `comm`, whose name is `name`. `hosts` are the same ranks, for messages
+  // between hosts. `copies`: copy engines, not kernels, gather registered memory.
   NcclCommunicator(ncclComm_t comm, bool copies, std::unique_ptr<std::string> name,
                    std::unique_ptr<RankGroup> hosts)
       : Communicator(hosts->rank(), hosts->size()),
@@ -93,8 +94,8 @@ class NcclCommunicator : public ops::Communicator {
         copies_(copies),
         hosts_(std::move(hosts)) {}
 
-  // Waits for the other ranks and for this rank's work, but not while an exception passes through,
-  // since the others may never come.
+  // Waits for the other ranks and for this rank's work. While an exception unwinds the stack it
+  // doesn't wait, since the other ranks may never come.
   ~NcclCommunicator() override {
     if (std::uncaught_exceptions() > 0) {
       ncclCommAbort(comm_);
@@ -108,7 +109,7 @@ class NcclCommunicator : public ops::Communicator {
     const ncclResult_t status = ncclCommWindowRegister(comm_, memory, static_cast<size_t>(bytes),
                                                        &window, NCCL_WIN_COLL_SYMMETRIC);
     windows_[memory] = window;
-    // If one rank can't register, none does.
+    // If one rank can't register the memory, no rank registers it.
     const std::vector<std::string> all = hosts_->Gather(status == ncclSuccess ? "" : "no");
     if (std::ranges::find(all, "no") != all.end()) Deregister(memory);
   }
@@ -122,7 +123,7 @@ class NcclCommunicator : public ops::Communicator {
 
   ncclComm_t get() const { return comm_; }
 
-  // A group may become several kernels, with no place for fences in between.
+  // A group of calls may become several kernels of NCCL, with no place for fences between them.
   void BeginGroup(ops::Calls kind) override {
     in_group_ = !NeedsFence(kind);
     if (in_group_) CheckNccl(ncclGroupStart(), "ncclGroupStart", comm_);
@@ -180,16 +181,18 @@ class NcclCommunicator : public ops::Communicator {
     if (NeedsFence(kind)) EnqueueFence(Stream(stream));
   }
 
-  std::unique_ptr<std::string> name_;  // NCCL may keep a pointer to its characters
+  std::unique_ptr<std::string> name_;  // NCCL may keep a pointer to the characters
   ncclComm_t comm_;
   bool copies_;
   std::unique_ptr<RankGroup> hosts_;
-  std::map<void*, ncclWindow_t> windows_;           // nullptr values if NCCL can't
-  bool kernels_begin_early_ = KernelsBeginEarly();  // kernels that work on windows
+  // Registered memory; nullptr values if NCCL can't register.
+  std::map<void*, ncclWindow_t> windows_;
+  bool kernels_begin_early_ = KernelsBeginEarly();  // applies to kernels that read windows
   bool in_group_ = false;
 };
 
-// Without this check NCCL would hang or report "invalid usage".
+// Throws if two ranks have the same GPU. Without this check NCCL would hang or report "invalid
+// usage".
 void CheckGpusDiffer(RankGroup& group) {
   int device = 0;
   gpu::Check(cudaGetDevice(&device), "cudaGetDevice");
@@ -208,7 +211,7 @@ void CheckGpusDiffer(RankGroup& group) {
   }
 }
 
-// Points to the characters of `name`.
+// The result points to the characters of `name`.
 ncclConfig_t ConfigOf(const CudaCommunicatorOptions& options, const std::string& name) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
@@ -251,7 +254,7 @@ std::unique_ptr<ops::Communicator> MakeCudaCommunicator(RankGroup& group,
   ncclConfig_t config = ConfigOf(options, *name);
   ncclComm_t comm = nullptr;
   if (shared != nullptr) {
-    // The part's colour is its first rank in the parent, a number that no other part has.
+    // The color of a part is its first rank in the parent, a number that no other part has.
     const int first = std::stoi(group.Broadcast(std::to_string(shared->rank())));
     const int color = group.size() > 1 ? first : NCCL_SPLIT_NOCOLOR;
     CheckNccl(ncclCommSplit(shared->get(), color, group.rank(), &comm, &config), "ncclCommSplit",

@@ -1,5 +1,6 @@
-// Groups of a job's ranks, and messages between their hosts: plans, configurations, ids. Tensors go
-// through communicators (ops/collectives/communicator.h), which are made here for groups of ranks.
+// Groups of a job's ranks, and messages between the ranks' hosts: plans, configurations, ids.
+// Tensors are sent through communicators (ops/collectives/communicator.h), which are made here for
+// a group.
 //
 // Every rank of a group makes the same calls in the same order; each call returns when this rank's
 // part is done. Calls may come from any thread, one at a time. A failure of MPI is an
@@ -32,20 +33,22 @@ class RankGroup {
   virtual std::vector<std::string> Gather(std::string_view text) = 0;
   virtual void Barrier() = 0;
 
-  // Ranks that give the same colour (≥ 0) form a group, ordered by their keys, and by their ranks
-  // here where keys are equal.
+  // Ranks that give the same color (≥ 0) form a group. They are ordered by their keys, and by their
+  // ranks in this group if keys are equal.
   virtual std::unique_ptr<RankGroup> Split(int color, int key) = 0;
 
   // A communicator between the CPUs of these ranks. Allocates 4 MiB for reductions, or nothing for
   // a single rank.
   virtual std::unique_ptr<ops::Communicator> MakeCpuCommunicator() = 0;
 
-  // A link between the CPUs of these ranks, each a stage of a pipeline, in their order. All of them
-  // call. `ranks`: their ranks in the job, for messages. InternalError for a single rank.
+  // A link between the CPUs of these ranks; each rank is a stage of a pipeline, in the order of
+  // ranks. All of them call. `ranks`: their ranks in the job, for messages. Throws InternalError
+  // for a single rank.
   virtual std::unique_ptr<StageLink> MakeCpuStageLink(std::vector<int64_t> ranks) = 0;
 };
 
-// The groups that one rank belongs to, one for each axis of the mesh; nullptr: it is alone there.
+// The groups that one rank belongs to, one for each axis of the mesh. nullptr: the rank is alone
+// along the axis.
 using AxisGroups = ByAxis<RankGroup*>;
 
 // A group that consists of the calling rank alone.

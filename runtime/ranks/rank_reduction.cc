@@ -11,7 +11,7 @@
 namespace plimsoll::runtime {
 namespace {
 
-// Elements at a time, so that the sums stay in the L1 cache.
+// Elements per block, so that the sums stay in the L1 cache.
 constexpr int64_t kBlock = 1024;
 
 float Load(BFloat16 value) { return ToFloat(value); }

@@ -1,5 +1,5 @@
-// The elementwise sum or maximum of the contributions of a group's ranks, in the order of the
-// ranks: the same bits wherever it is computed.
+// The elementwise sum or maximum of the contributions of a group's ranks. Contributions are reduced
+// in the order of the ranks, so every rank gets the same bits.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace plimsoll::runtime {
 
-// Where the contributions lie: this rank's own, and rank r's at others + r·stride_bytes.
+// The addresses of the contributions: this rank's own, and rank r's at others + r·stride_bytes.
 struct Contributions {
   const std::byte* own;
   const std::byte* others;

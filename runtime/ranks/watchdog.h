@@ -1,5 +1,5 @@
-// The watchdog of a job of several ranks detects that it no longer progresses: a collective whose
-// partner never comes waits for ever.
+// The watchdog of a job of several ranks detects that the job no longer progresses. A collective
+// whose partner never comes waits forever.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@ namespace plimsoll::runtime {
 
 class Watchdog {
  public:
-  // Calls `expired` once, on its own thread, when Progress() has not been called for that many
-  // seconds. `expired` should end the process: a waiting collective cannot be woken.
+  // Calls `expired` once, on the watchdog's own thread, when Progress() has not been called for
+  // `seconds`. `expired` should end the process: a waiting collective cannot be woken.
   Watchdog(double seconds, std::function<void()> expired);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
@@ -31,7 +31,7 @@ class Watchdog {
   std::condition_variable changed_;
   Clock::time_point last_;
   bool ended_ = false;
-  std::thread thread_;  // last: it uses all of these
+  std::thread thread_;  // the last member, as the thread uses all others
 };
 
 }  // namespace plimsoll::runtime

@@ -17,7 +17,7 @@
 namespace plimsoll::runtime {
 namespace {
 
-// 0 when the text is no number.
+// The number that the text holds; 0 if it is no number.
 int Number(const char* text) {
   if (text == nullptr) return 0;
   int value = 0;
@@ -37,8 +37,8 @@ int LaunchedRanks(const std::function<const char*(const char*)>& environment) {
   for (const char* size : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
     if (const int ranks = Number(environment(size)); ranks > 0) return ranks;
   }
-  // A job's batch script has SLURM_NTASKS too, but only tasks of srun belong to a step with several
-  // tasks.
+  // SLURM_NTASKS is set in a job's batch script, too. Only tasks of srun belong to a job step with
+  // several tasks.
   const int tasks = Number(environment("SLURM_STEP_NUM_TASKS"));
   if (tasks <= 1 || environment("SLURM_PROCID") == nullptr) return 1;
   for (const char* found : {"PMIX_RANK", "PMI_RANK", "PMI_FD"}) {

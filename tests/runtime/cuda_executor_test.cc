@@ -277,7 +277,7 @@ TEST_F(CudaExecutorTest, AStepWaitsOnlyForTheCopyOfWhatItChanges) {
       device_->Allocate(plan.arena_bytes, plan.host_arena_bytes);
   const DeviceMemory::BoundProgram bound[] = {
       {.program = &step, .layout = &plan.programs[0].layout},
-      {.program = &snapshot, .layout = &plan.programs[1].layout, .beside = true}};
+      {.program = &snapshot, .layout = &plan.programs[1].layout, .concurrent = true}};
   const std::vector<std::unique_ptr<Executor>> executors = memory->MakeExecutors(bound, {});
   const auto on_host = [&](const std::string& name) {
     return reinterpret_cast<volatile float*>(memory->Address(range(name)));

@@ -4,9 +4,13 @@
 usage: shown_output_test.py PLIMSOLL
 
 A block of code with a line "$ plimsoll …" is an example: the command (a backslash at a line's end continues it), then
-what it prints, up to the next such line. Of a command that fails that is what it prints to standard error. A line
+what it prints, up to the next such line. Of a command that fails that is what it prints to standard error. A word
 "…" stands for any text. Line ends and the number of spaces don't count, since documents fold long lines. A block
-behind a line that ends with "`NAME.yaml`:" is that file, for the commands behind it.
+after a line that ends with "`NAME.yaml`:" is that file, for the commands after it.
+
+Pages whose examples need data or a trained model get small ones (tests/support/shown_data.py). There any number stands
+for any other, since the page shows those of a larger model. A few pages show lines of a run's start without a command;
+such runs are made as well.
 
 plan_rows.json names rows of tables, by their section and first cells, and what `plimsoll plan` is asked for them: each
 number of bytes in the row stands in what it answers, and each time is that of its step.
@@ -23,6 +27,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path("tests/support").resolve()))
 import unittest_xml  # noqa: E402
+import shown_data  # noqa: E402
 from shown_blocks import blocks  # noqa: E402
 
 ROOT = pathlib.Path.cwd()
@@ -47,12 +52,16 @@ def examples(lines):
             command = command[:-1] + rest.pop(0)
         parts = [[]]
         while rest and not rest[0].startswith("$ "):
-            line = rest.pop(0)
-            if line.strip() == "…":
-                parts.append([])
-            else:
-                parts[-1] += line.split()
+            for word in rest.pop(0).split():
+                if word == "…":
+                    parts.append([])
+                else:
+                    parts[-1].append(word)
         yield shlex.split(command)[1:], parts
+
+
+def without_numbers(words):
+    return [re.sub(r"\d[\d.,]*", "0", word) for word in words]
 
 
 def agree(parts, words):
@@ -76,13 +85,17 @@ def agree(parts, words):
     return last >= at and begins(last, parts[-1])
 
 
-def run(arguments, folder):
-    """What the program says, run in `folder`: without a GPU, what was measured on this machine, and a terminal."""
+def run(arguments, folder, warnings=False):
+    """What the program says, with its warnings or without. It runs in `folder`, without a GPU, without what was measured
+    on this machine, and without a terminal.
+    """
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "XDG_CACHE_HOME")}
     environment.update(HOME=folder, CUDA_VISIBLE_DEVICES="")
     done = subprocess.run([PROGRAM, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     # What takes longer than two seconds says so: how long that is depends on the machine.
     errors = "".join(line for line in done.stderr.splitlines(True) if not line.endswith(" …\n"))
+    if warnings:
+        return errors + done.stdout
     shown = done.returncode == 3 and done.stdout  # a plan that is too large for its GPU
     return errors if done.returncode and not shown else done.stdout
 
@@ -111,6 +124,7 @@ class ShownOutput(unittest.TestCase):
         for document in (d for d in DOCUMENTS if TUTORIALS not in d.parents):
             with tempfile.TemporaryDirectory() as folder:
                 (pathlib.Path(folder) / "configs").symlink_to(ROOT / "configs")
+                any_number = shown_data.make(document.name, pathlib.Path(folder), lambda *words: run(words, folder))
                 for before, lines, first in blocks(document.read_text()):
                     file = re.search(r"`([\w-]+\.yaml)`:$", before)
                     if file and not lines[0].startswith("$ "):
@@ -118,7 +132,10 @@ class ShownOutput(unittest.TestCase):
                     for arguments, parts in examples(lines):
                         tried += 1
                         said = run(arguments, folder)
-                        if not any(parts) or not agree(parts, said.split()):
+                        words = said.split()
+                        if any_number:
+                            parts, words = [without_numbers(part) for part in parts], without_numbers(words)
+                        if not any(parts) or not agree(parts, words):
                             shown = "\n".join(lines).rstrip()
                             wrong.append(
                                 f"{document.name}:{first} shows\n\n{shown}\n\n"
@@ -127,6 +144,19 @@ class ShownOutput(unittest.TestCase):
         if wrong:
             self.fail("\n".join(wrong))
         self.assertGreaterEqual(tried, 10, "hardly any examples: are they still written as this test expects?")
+
+    def test_lines_of_a_start(self):
+        for page, (beginning, maker) in shown_data.STARTS.items():
+            shown = [
+                lines
+                for _, lines, _ in blocks((ROOT / "docs" / page).read_text())
+                if lines[0].strip().startswith(beginning)
+            ]
+            self.assertEqual(len(shown), 1, f"{page}: {beginning}")
+            with tempfile.TemporaryDirectory() as folder:
+                maker(pathlib.Path(folder), lambda *words: run(words, folder))
+                said = run(["train", "run.yaml"], folder, warnings=True)
+            self.assertTrue(agree([[], " ".join(shown[0]).split(), []], said.split()), f"{page}: {beginning}: {said}")
 
     def test_rows_of_plans(self):
         tried, wrong = 0, []
@@ -172,13 +202,14 @@ class ShownOutput(unittest.TestCase):
         for parts in ([["a"]], [["b"], []], [["a"], ["d"]], [["a"], ["c"], ["b"], []], [["a", "b"], ["b", "c"], []]):
             self.assertFalse(agree(parts, words), parts)
         said = "predicted step: 331.2 ms, 49.5k tokens/s\n  arena   24.4 GiB  100.0 %"
+        self.assertEqual(without_numbers(["liver_7:12", "1,024", "3.5%"]), ["liver_0:0", "0", "0%"])
         self.assertEqual(differences(["24.4 GiB", "331 ms"], [said]), [])
         self.assertEqual(differences(["4.4 GiB", "24.4 MiB", "332 ms"], [said]), ["4.4 GiB", "24.4 MiB", "332 ms"])
-        text = "Of `run.yaml`:\n\n    model: 1\n\nthen\n\n    $ plimsoll plan \\\n      run.yaml\n    x  y\n    …\n    $ plimsoll a\n    b\n"
+        text = "Of `run.yaml`:\n\n    model: 1\n\nthen\n\n    $ plimsoll plan \\\n      run.yaml\n    x … y\n    …\n    $ plimsoll a\n    b\n"
         found = list(blocks(text))
         self.assertEqual([(before, first) for before, _, first in found], [("Of `run.yaml`:", 3), ("then", 7)])
         self.assertEqual(
-            list(examples(found[1][1])), [(["plan", "run.yaml"], [["x", "y"], []]), (["a"], [["b"]])]
+            list(examples(found[1][1])), [(["plan", "run.yaml"], [["x"], ["y"], []]), (["a"], [["b"]])]
         )
 
 

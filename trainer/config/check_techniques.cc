@@ -135,7 +135,7 @@ void CheckDivergence(const RunConfig& config) {
   }
 }
 
-// What a pipeline's stages do not go with, by key.
+// Refuses or resets keys that cannot be combined with pipeline stages.
 void CheckPipeline(const RunConfig& config, std::vector<std::string>& warnings) {
   const ParallelConfig& parallel = config.parallel;
   if (parallel.pipeline == 1) {

@@ -1,4 +1,4 @@
-// What techniques ask of one another, and of the rest of a configuration.
+// Checks that the techniques of a configuration fit one another and its other keys.
 #pragma once
 
 #include <string>
@@ -8,13 +8,14 @@
 
 namespace plimsoll::config {
 
-// Why updates wait for all gradients, so that optimizer.in_backward has no effect, and how they
-// need not; empty: they don't.
+// Why updates wait for all gradients, so that optimizer.in_backward has no effect, and how to
+// change that; empty: they don't wait.
 std::string WaitsForGradients(const RunConfig& config);
 
-// A UserError names the key that contradicts another; a warning, one without an effect: adapters,
-// checkpointing, averages, updates within the backward pass, the order of micro-steps, and what
-// follows a divergence. Changes nothing. After the model, the batch and the types are resolved.
+// Throws a UserError for a key that contradicts another; adds a warning for a key without effect.
+// Covers adapters, checkpointing, averages, updates within the backward pass, the order of
+// micro-steps, and divergence. Changes nothing. Call it after the model, the batch and the types
+// are resolved.
 void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings);
 
 }  // namespace plimsoll::config

@@ -21,13 +21,13 @@ namespace plimsoll::config {
 namespace {
 
 const std::string kFamily = "model.family";
-constexpr int64_t kBytes = 256;  // token ids of data.tokenizer: byte
+constexpr int64_t kBytes = 256;  // the token ids of data.tokenizer: byte
 
 void Require(const RunConfig& config, const std::string& key, const std::string& way_out) {
   if (!config.IsSet(key)) throw Missing(config, key, way_out);
 }
 
-// A key that counts steps, and the one that says the same in epochs.
+// A key that counts steps, and the key that counts the same in epochs.
 struct EpochKey {
   const char *steps, *epochs;
 };
@@ -36,7 +36,7 @@ constexpr EpochKey kEpochKeys[] = {{"train.steps", "train.epochs"},
                                    {"schedule.warmup", "schedule.warmup_epochs"},
                                    {"schedule.milestones", "schedule.milestone_epochs"}};
 
-// The default of a key that counts epochs means that it says nothing.
+// Whether a key that counts epochs is given; its default means that it is not.
 bool IsGiven(const RunConfig& config, const char* key) {
   const Key& row = *FindKey(key);
   return row.Applies(config) && row.get(config) != row.default_value;
@@ -85,7 +85,7 @@ void RequireFamily(const RunConfig& config) {
           fmt::format("give {}, or model.init_from", fmt::join(OwnersOf("model"), ", ")));
 }
 
-// Of token data, and of sources that have the same keys.
+// Checks the files of token data, and of sources with the same keys.
 void CheckFiles(const RunConfig& config) {
   const DataConfig& data = config.data;
   const auto applies = [&](const char* key) { return FindKey(key)->Applies(config); };
@@ -108,7 +108,7 @@ void CheckFiles(const RunConfig& config) {
 
 void DeriveModel(RunConfig& config) {
   const std::string& tokenizer = config.data.tokenizer;
-  // For tokenizers other than bytes the vocabulary is known once their files are read.
+  // The vocabulary of other tokenizers is known only after their files are read.
   const bool needs_vocab =
       config.model.init_from.empty() && FindKey("model.vocab")->Applies(config);
   if (needs_vocab && !config.IsSet("model.vocab") && !tokenizer.empty()) {
@@ -118,7 +118,8 @@ void DeriveModel(RunConfig& config) {
   CompleteModel(config);
 }
 
-// Pairs of answers come from files of examples, and each pair keeps apart in its row.
+// Preference losses need pairs of answers. Pairs come from files of examples, and need packing that
+// keeps the documents of a row separate.
 void RequirePairs(const RunConfig& config) {
   const DataConfig& data = config.data;
   const std::string loss = fmt::format("preference.loss: {}{}", ToString(config.preference.loss),
@@ -203,7 +204,7 @@ void DeriveData(RunConfig& config, std::vector<std::string>& warnings) {
     reset("data.chat_template", data.chat_template, why);
     reset("data.loss_on", data.loss_on, why);
     if (data.packing != Packing::kConcatenate) {
-      if (data.format == DataFormat::kAuto && !tokens) {  // a tokenizer makes it text
+      if (data.format == DataFormat::kAuto && !tokens) {  // with a tokenizer, files hold text
         throw config.Error("data.packing",
                            fmt::format("{} is for examples (*.jsonl), which need a tokenizer; set "
                                        "data.tokenizer",
@@ -235,7 +236,7 @@ void DeriveData(RunConfig& config, std::vector<std::string>& warnings) {
   }
 }
 
-// True if settings beside the weights may ask for parameters that the checkpoint has not.
+// Whether a setting given in addition to init_from may add parameters that the checkpoint lacks.
 bool AsksForAnotherModel(const RunConfig& config) {
   const Settings& settings = config.model.settings;
   return std::ranges::any_of(settings.Names(), [&](const std::string& name) {
@@ -255,7 +256,7 @@ void DeriveSeeds(RunConfig& config, std::vector<std::string>& warnings) {
   if (!config.IsSet("data.seed")) config.data.seed = config.train.seed;
 }
 
-// True if there is data that training does not read, for evaluations.
+// Whether some data is held out from training for evaluations.
 bool HoldsOut(const RunConfig& config) {
   const DataConfig& data = config.data;
   if (data.source == data::kTokens) {
@@ -265,7 +266,7 @@ bool HoldsOut(const RunConfig& config) {
   return kind != nullptr && kind->holds_out && kind->holds_out(data.settings);
 }
 
-// The key of the data that mixes samples; empty: none does.
+// The key with which the data source mixes samples; empty: it does not mix them.
 std::string MixingKey(const RunConfig& config) {
   const data::SourceKind* const kind = data::FindSource(config.data.source);
   if (kind == nullptr || !kind->mixes) return "";
@@ -273,7 +274,7 @@ std::string MixingKey(const RunConfig& config) {
   return setting.empty() ? "" : "data." + setting;
 }
 
-// Data that mixes samples needs a loss of two labels.
+// Mixed samples need a loss for two labels.
 void DeriveMixing(RunConfig& config) {
   const Key* const mixed = FindKey("model.mixed_labels");
   const std::string key = MixingKey(config);
@@ -305,7 +306,7 @@ void DeriveTraining(RunConfig& config, std::vector<std::string>& warnings) {
   if (train.sample_every > 0 && config.data.tokenizer.empty()) {
     throw config.Error("train.sample_every", "needs data.tokenizer to turn tokens into text");
   }
-  // Adapters begin at zero, and their gradients grow in the first steps.
+  // Adapters begin at zero, so their gradients grow in the first steps.
   if (config.lora.rank > 0 && !config.IsSet("amp.fp8.margin")) config.amp.fp8_margin = 2;
 }
 
@@ -327,7 +328,8 @@ void CheckMilestones(const RunConfig& config) {
   }
 }
 
-// Of the run and of its objectives: those that are shortened (ScheduleConfig::WarmUpWithin).
+// Warns of warm-ups that are shortened (ScheduleConfig::WarmUpWithin), in the run and its
+// objectives.
 void WarnOfWarmUps(const RunConfig& config, std::vector<std::string>& warnings) {
   if (!EpochsKey(config).empty() && config.train.steps_per_epoch == 0) return;
   const int64_t steps = config.train.steps;
@@ -380,7 +382,7 @@ void DeriveSchedule(RunConfig& config) {
   }
 }
 
-// Muon's own defaults. Objectives are resolved by themselves.
+// Sets Muon's own defaults. Objectives are resolved separately.
 void DeriveOptimizer(RunConfig& config) {
   if (config.optimizer.name != OptimizerName::kMuon) return;
   if (!config.IsSet("optimizer.momentum")) config.optimizer.momentum = 0.95;
@@ -476,8 +478,8 @@ std::string EpochsKey(const RunConfig& config) {
 void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples,
                   std::vector<std::string>& warnings) {
   const double per_epoch = static_cast<double>(epoch_samples) / static_cast<double>(step_samples);
-  // The steps that it takes to have read so many epochs. A number that is whole but for its last
-  // bits is not rounded up.
+  // The number of steps that read `epochs` epochs. The factor keeps rounding errors from adding a
+  // step to an integral number.
   const auto steps = [&](double epochs) {
     const double exact = epochs * per_epoch;
     return static_cast<int64_t>(std::ceil(exact * (1 - 1e-12)));
@@ -508,7 +510,7 @@ void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples
   WarnOfWarmUps(config, warnings);
 }
 
-// Adapters are stored without their model, and a model that starts at random is stored nowhere.
+// Adapters are stored without their base model, and no file stores a random base model.
 void DeriveTrial(RunConfig& config, std::vector<std::string>& warnings) {
   if (!config.lora.asked() || !config.model.init_from.empty() || !config.save.model) return;
   config.save.model = false;
@@ -536,7 +538,8 @@ void DeriveValues(RunConfig& config, const RankCount& ranks, std::vector<std::st
   mistakes.Try([&] { DeriveTraining(config, warnings); });
   mistakes.Try([&] { DeriveSeeds(config, warnings); });
   mistakes.Try([&] { DeriveBatch(config, ranks.count); });
-  if (config.train.epochs > 0) config.train.steps = 0;  // until the data has been counted
+  // The steps are unknown until the data is counted.
+  if (config.train.epochs > 0) config.train.steps = 0;
   mistakes.Try([&] { DeriveSchedule(config); });
   DeriveOptimizer(config);
   mistakes.Try([&] { DeriveAmp(config, warnings); });

@@ -14,22 +14,25 @@ namespace plimsoll::config {
 // that do no harm are reset to their defaults and reported in `warnings`.
 void DeriveValues(RunConfig& config, const RankCount& ranks, std::vector<std::string>& warnings);
 
-// The first key that counts in epochs, so that steps follow from the amount of data; empty: none.
+// The first key that counts in epochs, if any: then steps follow from the amount of data. Empty:
+// none.
 std::string EpochsKey(const RunConfig& config);
 
-// Derives the keys that count steps from those that count epochs, for epochs of so many samples and
-// a batch of so many. UserError when they contradict the others; `warnings` as in DeriveValues.
+// Derives the keys that count steps from the keys that count epochs. An epoch has `epoch_samples`
+// samples, a batch `step_samples`. UserError if the result contradicts other keys; `warnings` as in
+// DeriveValues.
 void FollowEpochs(RunConfig& config, int64_t epoch_samples, int64_t step_samples,
                   std::vector<std::string>& warnings);
 
-// The refusal of data that mixes samples (data.mixup), where the model has no loss of two labels.
+// The error for data that mixes samples (data.mixup) if the model has no loss for two labels.
 UserError NoSecondLabels(const RunConfig& config);
 
 // Whether a key's value follows from other keys that were given, so that the resolved configuration
 // must leave it open (accumulate under a global batch, decay_steps under decay_fraction).
 bool Follows(const RunConfig& config, const std::string& key);
 
-// Whether it follows from a key that counts epochs: until FollowEpochs it has no value then.
+// Whether a key's value follows from a key that counts epochs. If so, it has no value until
+// FollowEpochs.
 bool FollowsEpochs(const RunConfig& config, const std::string& key);
 
 }  // namespace plimsoll::config

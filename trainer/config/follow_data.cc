@@ -22,7 +22,7 @@ bool HoldsExamples(const std::vector<std::string>& patterns, const DataConfig& d
   std::vector<std::string> files = patterns;
   try {
     files = data::ExpandFiles(patterns, data.exclude, "data.train");
-  } catch (const UserError&) {  // to open them fails, too
+  } catch (const UserError&) {  // opening the files reports the error again
   }
   return std::ranges::all_of(files, &data::HoldsExamples);
 }
@@ -87,7 +87,7 @@ void FollowClasses(RunConfig& config) {
 void FollowExamples(RunConfig& config) {
   DataConfig& data = config.data;
   if (config.IsSet("data.packing") || data.synthetic || data.format != DataFormat::kText) return;
-  // Stored scores know no documents apart.
+  // Stored attention scores cannot keep documents separate.
   if (config.model.attention == AttentionKind::kStored) return;
   const bool examples = std::ranges::all_of(
       data.train, [&](const TrainSource& source) { return HoldsExamples(source.files, data); });

@@ -92,7 +92,7 @@ Json TypeSchema(const Key& key) {
 }
 
 Json KeySchema(const Key& key) {
-  // null resets a value, and any value may come from the environment.
+  // null resets a value, and any value may be an environment variable.
   const Json variable = {{"type", "string"}, {"pattern", "\\$\\{"}};
   Json schema = {{"description", key.doc}};
   schema["anyOf"] = Json::array({TypeSchema(key), variable, {{"type", "null"}}});
@@ -106,7 +106,7 @@ Json KeySchema(const Key& key) {
   return schema;
 }
 
-// The properties among which the key is one, in those of its section.
+// The properties in the schema that contain the key, within those of its section.
 Json& PropertiesOf(const Key& key, Json& section) {
   const std::vector<std::string> words = key.Words();
   Json* properties = &section;

@@ -12,7 +12,8 @@
 
 namespace plimsoll::config {
 
-// Upper bounds of counts: far beyond any run, but so small that products of a few cannot overflow.
+// Upper bounds of counts: far beyond any run, but small enough that products of a few do not
+// overflow.
 inline constexpr double kThousands = 1e5;
 inline constexpr double kMillions = 1e7;
 inline constexpr double kSteps = 1e12;
@@ -20,7 +21,7 @@ inline constexpr double kEpochs = 1e6;
 inline constexpr double kSeeds =
     9007199254740992.0;  // 2^53: exact in JSON and YAML readers everywhere
 
-// The type of a key for a field of type T, unless the row gives another.
+// The type of a key for a field of type T, unless the row sets another type.
 template <typename T>
 constexpr Type TypeOf() {
   if constexpr (std::is_same_v<T, OnOrAuto>) return Type::kAutoOrBool;
@@ -69,7 +70,7 @@ void Write(T& field, const Value& value) {
   }
 }
 
-// One row, written as a chain: Add(…).Between(0, 1).
+// One row of the schema, written as a chain: Add(…).Between(0, 1).
 class Row {
  public:
   explicit Row(Key& key) : key_(key) {}

@@ -73,7 +73,7 @@ void OptimizerKeys(std::vector<Key>& keys) {
   optimizer.Add("name", &O::name,
                 "AdamW; SGD with momentum; or Muon, which updates the weights of linear layers in "
                 "blocks by orthogonalised momentum, and leaves all else to AdamW "
-                "(docs/recipes.md).");
+                "(docs/muon.md).");
   optimizer.Add("lr", &O::lr, "Peak learning rate.").Between(0, 1000);
   optimizer.Add("betas", &O::betas, "Decay of the moment estimates.")
       .AtLeast(0)

@@ -1,4 +1,4 @@
-// Rows of the table of keys (schema_keys.cc): what is learnt, and how: the sections preference,
+// Rows of the table of keys (schema_keys.cc) on what a run learns and how: the sections preference,
 // lora, optimizer and schedule.
 #pragma once
 

@@ -13,7 +13,7 @@ namespace {
 
 using OwnValues = std::map<const Key*, Value>;
 
-// Resolves the configuration as if the run had only this objective. `config` isn't resolved yet.
+// Resolves a configuration with this objective alone. `config` must not be resolved yet.
 ObjectiveConfig ResolveObjective(const RunConfig& config, const std::string& objective,
                                  const OwnValues& values, const RankCount& ranks) {
   RunConfig alone = config;
@@ -72,7 +72,7 @@ std::optional<GivenKey> FindGiven(const std::string& text, const std::string& na
     const auto given = trees.find(key);
     if (given == trees.end()) return std::nullopt;
     return GivenKey{ParseKey(*FindKey(key), given->second), given->second.origin};
-  } catch (const UserError&) {  // loading says it
+  } catch (const UserError&) {  // loading reports the error
     return std::nullopt;
   }
 }

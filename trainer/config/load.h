@@ -21,18 +21,19 @@ struct Loaded {
   RunConfig config;
   std::string resolved_yaml;          // complete; loads to the same configuration
   std::vector<std::string> warnings;  // keys without effect, one line each
-  std::vector<std::string> notes;     // what was taken from elsewhere, one line each
+  std::vector<std::string> notes;     // values that come from elsewhere, one line each
 
-  // The place where a key was given; for mistakes that are found later.
+  // The place where a key was given; for mistakes found after loading.
   const std::string& Origin(const std::string& key) const { return config.Origin(key); }
 };
 
-// `sets` are "key=value"; parallel.data: auto takes those of the ranks that the other axes leave.
+// Loads the configuration from a file. `sets` are "key=value". `ranks` is the number of ranks, from
+// which parallel.data: auto follows.
 Loaded Load(const std::string& path, const std::vector<std::string>& sets = {},
             const RankCount& ranks = 1);
 
-// The same for a text. `read` reads the files of `extends`; without it nothing on disk is read and
-// extends is refused.
+// The same for a text. `read` reads the files of `extends`; without `read`, extends is refused and
+// nothing on disk is read.
 Loaded LoadText(const std::string& text, const std::string& name,
                 const std::vector<std::string>& sets = {}, const RankCount& ranks = 1,
                 const FileReader& read = nullptr);
@@ -42,16 +43,15 @@ struct GivenKey {
   Value value;
   std::string origin;
 };
-// Looks for one key, whatever else is wrong with the configuration. Nothing: it isn't given, or
-// cannot be read.
+// Finds one key, whatever mistakes the configuration has elsewhere. Nothing if the key is not given
+// or cannot be read.
 std::optional<GivenKey> FindGiven(const std::string& text, const std::string& name,
                                   const std::vector<std::string>& sets, const std::string& key);
 
 // Every key that applies to this configuration, with its final value. Keys whose value follows from
 // other keys are written as comments, so that they are derived again for other ranks or steps.
 std::string ToYaml(const RunConfig& config);
-// The section `objectives`, with the keys that each objective has of its own; empty without
-// objectives.
+// The section `objectives` with each objective's own keys; empty without objectives.
 std::string ObjectivesYaml(const RunConfig& config);
 
 }  // namespace plimsoll::config

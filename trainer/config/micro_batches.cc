@@ -14,13 +14,13 @@ namespace {
 
 int64_t MostOf(const char* key) { return static_cast<int64_t>(FindKey(key)->max); }
 
-// "6 or 8" around a value: the multiples of `step` below and above it.
+// The multiples of `step` next to a value: "6 or 8".
 std::string NearestMultiples(int64_t value, int64_t step) {
   const int64_t below = value / step * step;
   return below == 0 ? fmt::format("{}", step) : fmt::format("{} or {}", below, below + step);
 }
 
-// UserError (`key`) unless a step's sequences can be dealt to the ranks.
+// UserError (`key`) unless a step's sequences divide evenly among the ranks.
 void CheckSpread(const RunConfig& config, const char* key, int64_t sequences, int64_t ranks) {
   if (sequences % ranks == 0) return;
   throw config.Error(key, fmt::format("{} sequences do not spread over {} data ranks; use {}",
@@ -55,7 +55,7 @@ void DeriveBatch(RunConfig& config, int64_t started) {
     }
     sequences = tokens / sequence;
   }
-  if (train.micro_batch == 0) {  // auto: chosen later, among the ways to cut the batch
+  if (train.micro_batch == 0) {  // auto: the solver chooses the cut of the batch later
     if (config.IsSet("train.accumulate")) {
       throw config.Error("train.accumulate",
                          fmt::format("follows from train.micro_batch: auto{}; remove it",
@@ -78,8 +78,8 @@ void DeriveBatch(RunConfig& config, int64_t started) {
   }
   if (!sequences) return;
 
-  // The same file must work on any number of ranks, started or planned for: a micro-step is no
-  // larger than a rank's part of the batch.
+  // The same file must work on any number of ranks, started or planned for, so a micro-step is at
+  // most a rank's part of the batch.
   if (ranks > 1 && !config.IsSet("train.accumulate")) {
     CheckSpread(config, key, *sequences, ranks);
     const int64_t mine = *sequences / ranks;

@@ -14,15 +14,15 @@ namespace plimsoll::config {
 // model.sequence becomes known only from a checkpoint.
 void DeriveBatch(RunConfig& config, int64_t started);
 
-// The micro-batches into which `sequences` can be cut, as train.micro_batch and
-// train.accumulate allow, the largest first.
+// The micro-batch sizes that cut `sequences` into equal parts, within the limits of
+// train.micro_batch and train.accumulate; largest first.
 std::vector<int64_t> CutsOf(int64_t sequences);
 
-// A data rank's sequences of a step, for train.micro_batch: auto.
+// For train.micro_batch: auto, the number of sequences of a step for each data rank.
 int64_t RankSequences(const RunConfig& config);
 
-// Sets train.micro_batch, with the micro-steps that follow from it; "auto" leaves both open, of the
-// same batch.
+// Sets train.micro_batch and the number of micro-steps that keeps the batch size. "auto" leaves
+// both open.
 void SetMicroBatch(RunConfig& run, const std::string& value);
 
 }  // namespace plimsoll::config

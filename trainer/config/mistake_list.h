@@ -1,4 +1,4 @@
-// The mistakes of a file, said all at once.
+// Collects the mistakes of a file, to report all of them at once.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ class MistakeList {
       }
     }
   }
-  // Throws the errors kept as one, a line for each; nothing if there are none.
+  // Throws one error with a line for each error kept; does nothing if there are none.
   void Throw() const {
     if (messages_.empty()) return;
     std::string text;
@@ -37,7 +37,7 @@ class MistakeList {
   }
 
  private:
-  static constexpr size_t kMost = 20;  // lines
+  static constexpr size_t kMost = 20;  // lines in the message
 
   std::vector<std::string> messages_;
   ExitCode code_ = ExitCode::kUserMistake;

@@ -15,8 +15,8 @@
 namespace plimsoll::config {
 namespace {
 
-constexpr size_t kMaxChain = 16;  // length of a chain of files that extend one another
-constexpr int kMaxFiles = 64;     // in all; lists of files could multiply otherwise
+constexpr size_t kMaxChain = 16;  // longest chain of files that extend one another
+constexpr int kMaxFiles = 64;     // most files in all, because a file may extend several
 
 // Pairs of keys that are two forms of one setting: setting one in a later layer removes the other
 // from earlier layers. Within one layer both may be set if they agree (derived_values.cc checks).
@@ -42,7 +42,7 @@ bool IsFalse(const Tree& tree) { return tree.kind == Tree::Kind::kScalar && tree
     if (path == retired) throw UserError(fmt::format("{}: {}: {}", origin, path, instead));
   }
   const std::string shown = ShowKey(path);
-  // The scheduler of an optimizer, for which schedule.name stands.
+  // The name of an optimizer's scheduler means schedule.name.
   const std::string section = path.substr(path.rfind('.') + 1) + ".name";
   const std::string nearest = FindKey(section) != nullptr ? section : NearestKey(path);
   throw UserError(fmt::format("{}: {}: unknown key{}", origin, shown,
@@ -56,7 +56,7 @@ void RequireMap(const TreeEntry& entry, const std::string& path, const char* of)
       fmt::format("{}: {}: expected {}, got {}", entry.origin, path, of, Describe(entry.value)));
 }
 
-// objectives: {critic: {optimizer: {lr: 1e-3}}}
+// Collects the keys of objectives: "objectives: {critic: {optimizer: {lr: 1e-3}}}".
 void CollectObjectives(const TreeEntry& section, KeyTrees& layer, MistakeList& mistakes) {
   for (const TreeEntry& objective : section.value.entries) {
     const std::string path = section.key + "." + objective.key;
@@ -85,7 +85,7 @@ void CollectObjectives(const TreeEntry& section, KeyTrees& layer, MistakeList& m
 
 bool IsAuto(const Tree& tree) { return tree.kind == Tree::Kind::kScalar && tree.text == "auto"; }
 
-// parallel: auto
+// Sets each key of a section that may be auto, for "parallel: auto".
 void SetAllAuto(const std::string& section, const Tree& value, const std::string& origin,
                 KeyTrees& layer) {
   for (const Key& key : Schema()) {
@@ -95,7 +95,7 @@ void SetAllAuto(const std::string& section, const Tree& value, const std::string
   }
 }
 
-// "amp: {fp8: {recipe: …}}"
+// The key as nested maps: "amp: {fp8: {recipe: …}}".
 std::string AsMaps(const Key& key) {
   std::string text;
   const std::vector<std::string> words = key.Words();
@@ -108,10 +108,10 @@ std::string AsMaps(const Key& key) {
                               entry.key, AsMaps(key)));
 }
 
-// `path`: of the section, or of a map within it.
+// Collects the keys of a map. `path` is that of a section, or of a map within a section.
 void CollectMap(const TreeEntry& map, const std::string& path, KeyTrees& layer,
                 MistakeList& mistakes) {
-  if (map.value.kind == Tree::Kind::kNull) return;  // all lines are commented out
+  if (map.value.kind == Tree::Kind::kNull) return;  // all lines of the section are commented out
   RequireMap(map, path, "keys of this section");
   for (const TreeEntry& entry : map.value.entries) {
     const std::string inner = path + "." + entry.key;
@@ -145,7 +145,7 @@ void CollectEntry(const TreeEntry& entry, KeyTrees& layer, MistakeList& mistakes
   setting.origin = entry.origin;
 }
 
-// Collects one document's keys, without `extends`.
+// Collects the keys of one document, except `extends`.
 void Collect(const Tree& document, KeyTrees& layer, MistakeList& mistakes) {
   for (const TreeEntry& entry : document.entries) {
     if (entry.key == "extends") continue;
@@ -167,7 +167,7 @@ void Apply(const KeyTrees& layer, KeyTrees& settings) {
     if (value.kind != Tree::Kind::kNull) {
       settings[path] = value;
     } else if (settings.erase(path) == 0) {
-      // null removes the value of an earlier layer; without one it has nothing to remove.
+      // null removes the value of an earlier layer; without an earlier value, null is an error.
       throw UserError(
           fmt::format("{}: {}: has no value; give one or remove it", value.origin, path));
     }
@@ -222,7 +222,7 @@ class Reader {
     try {
       text = read_(path);
     } catch (const NoSuchFile& e) {
-      // configs/… means a file relative to this one, or a file shipped with the program.
+      // A path configs/… is first looked up relative to this file, then among the shipped files.
       const ShippedFile* const shipped = FindShipped(base);
       if (shipped == nullptr) throw UserError(fmt::format("{}: extends: {}", origin, e.what()));
       path = shipped->path;
@@ -250,7 +250,8 @@ Tree ParseSetting(const Key& key, const std::string& text) {
     try {
       return ParseYaml(text, "--set", /*numbered=*/false);
     } catch (const UserError& e) {
-      throw UserError("--set: " + key.path + std::string(e.what()).substr(5));  // after "--set"
+      // Drops "--set" from the front of the error's message.
+      throw UserError("--set: " + key.path + std::string(e.what()).substr(5));
     }
   }
   CheckText(text, "--set: " + key.path);

@@ -13,8 +13,8 @@
 
 namespace plimsoll::config {
 
-// Dotted path → value as written, whose origin is the place of its key. Every path is in the
-// schema.
+// Dotted path → value as written; the value's origin is the place of its key. The schema has every
+// path.
 using KeyTrees = std::map<std::string, Tree>;
 
 // The text of a file; throws UserError "<path>: reason".
@@ -26,7 +26,7 @@ using FileReader = std::function<std::string(const std::string& path)>;
 KeyTrees ReadLayers(const std::string& text, const std::string& name, const FileReader& read,
                     const std::vector<std::string>& sets, MistakeList& mistakes);
 
-// No file has that name, neither on disk nor among the configurations shipped with the program.
+// The error that no file has that name, neither on disk nor among the shipped configurations.
 struct NoSuchFile : UserError {
   using UserError::UserError;
 };

@@ -27,7 +27,7 @@ std::vector<Owner> Owners(const std::string& section) {
     }
   } else {
     static const std::vector<Setting> none;
-    owners.push_back({data::kTokens, none});  // the keys of config::DataConfig
+    owners.push_back({data::kTokens, none});  // its keys are those of config::DataConfig
     for (const data::SourceKind& kind : data::Sources()) {
       owners.push_back({kind.name, kind.settings});
     }
@@ -69,7 +69,7 @@ SettingValue SettingOf(const Value& value) {
       value);
 }
 
-// A default that is no constant, in words; empty: it is one.
+// A default that is not a constant, in words. Empty: it is a constant.
 std::string DefaultInWords(const Setting& setting) {
   if (!setting.derived.empty()) return setting.derived;
   return setting.required.empty() ? "" : "required";
@@ -107,11 +107,11 @@ Key KeyOf(const std::string& section, const std::string& name) {
   for (const Owner& owner : Owners(section)) {
     const auto setting = std::ranges::find(owner.settings, name, &Setting::name);
     if (setting == owner.settings.end()) continue;
-    const bool only_beside = setting->concurrent_weights == Setting::BesideWeights::kOnlyThere;
-    if (setting->concurrent_weights != Setting::BesideWeights::kNo) {
-      key.concurrent_weights = Setting::BesideWeights::kYes;
+    const bool only_loaded = setting->with_loaded_weights == Setting::WithLoadedWeights::kOnly;
+    if (setting->with_loaded_weights != Setting::WithLoadedWeights::kNo) {
+      key.with_loaded_weights = Setting::WithLoadedWeights::kYes;
     }
-    if (only_beside) continue;
+    if (only_loaded) continue;
     key.owners.push_back(owner.name);
     key.type = TypeOf(*setting);
     key.choices = setting->choices;
@@ -143,7 +143,8 @@ Key KeyOf(const std::string& section, const std::string& name) {
   return key;
 }
 
-// The names of all owners, each after the name that precedes it in the owner that adds it.
+// The names of all owners' keys. A name comes after the one that precedes it in the owner that adds
+// it.
 std::vector<std::string> NamesInOrder(const std::string& section) {
   std::vector<std::string> names;
   for (const Owner& owner : Owners(section)) {
@@ -156,7 +157,7 @@ std::vector<std::string> NamesInOrder(const std::string& section) {
   return names;
 }
 
-// The value of a key that a source and token data may have in common, as the source's setting.
+// The value of a key that both a source and token data have, as the source's setting.
 SettingValue SharedValue(const RunConfig& config, const Key& key) {
   const Value value = key.get(config);
   const auto* const sources = std::get_if<std::vector<TrainSource>>(&value);
@@ -214,7 +215,7 @@ UserError ErrorOf(const RunConfig& config, const std::string& section, const Set
 
 void CompleteModel(RunConfig& config) {
   CompleteSection(config, "model", config.model.settings, [&] {
-    // Without a family, init_from determines everything.
+    // Without a family, init_from determines all settings.
     const models::Family* const family = models::FindFamily(config.model.family);
     if (family != nullptr) models::Complete(*family, config.model.settings);
   });

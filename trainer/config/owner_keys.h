@@ -1,6 +1,6 @@
-// Keys that other libraries register: families of models those of section `model`
-// (models/family.h), sources of data those of section `data` (data/source.h). Another key
-// of the section chooses the owner: `model.family` or `data.source`.
+// Keys that other libraries register: model families register keys of section `model`
+// (models/family.h), data sources keys of section `data` (data/source.h). Another key of the
+// section chooses the owner: `model.family` or `data.source`.
 #pragma once
 
 #include <string>
@@ -14,14 +14,16 @@ namespace plimsoll::config {
 // If owners describe a key differently, each description is named with its owners.
 std::vector<Key> OwnersKeys(const std::string& section);
 std::vector<std::string> OwnersOf(const std::string& section);
-// The default that an owner declares for a key of its section, in Markdown; empty: it declares none.
+// The default that an owner declares for a key of its section, in Markdown; empty: it declares
+// none.
 std::string OwnersDefault(const Key& key, const std::string& owner);
 
-// Copies the places of the given keys, and derives the open values. UserError naming key and place.
+// Copies the places of the given keys into the owner's settings, and derives open values. Throws a
+// UserError that names key and place.
 void CompleteModel(RunConfig& config);
 void CompleteSource(RunConfig& config);
 
-// Whether samples are made up, so that nothing can be learnt of them.
+// Whether samples are made up, so that a model learns nothing from them.
 bool MakesUpData(const RunConfig& config);
 
 // Turns a setting error of an owner into a UserError with the key and its place.

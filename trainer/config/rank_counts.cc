@@ -9,18 +9,18 @@
 
 namespace plimsoll::config {
 
-int64_t RanksBesideData(const RunConfig& config) {
+int64_t NonDataRanks(const RunConfig& config) {
   return config.parallel.tensor_ranks() * config.parallel.pipeline;
 }
 
 int64_t DataRanks(const RunConfig& config, int64_t started) {
   if (config.parallel.open_mesh()) return 1;
-  return config.parallel.data.value_or(std::max<int64_t>(1, started / RanksBesideData(config)));
+  return config.parallel.data.value_or(std::max<int64_t>(1, started / NonDataRanks(config)));
 }
 
 void RequireStarted(const RunConfig& config, const RankCount& ranks) {
   if (config.parallel.open_mesh()) return;
-  const int64_t others = RanksBesideData(config), asked = DataRanks(config, ranks.count);
+  const int64_t others = NonDataRanks(config), asked = DataRanks(config, ranks.count);
   if (asked * others == ranks.count) return;
   const char* key = "parallel.data";
   if (!config.parallel.data && config.parallel.pipeline > 1) key = "parallel.pipeline";

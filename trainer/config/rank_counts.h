@@ -1,4 +1,4 @@
-// The numbers of ranks along the axes of a run's mesh: as its file gives them, and as ranks were
+// The numbers of ranks along the axes of a run's mesh: from its file, and from the ranks that were
 // started.
 #pragma once
 
@@ -8,15 +8,16 @@
 
 namespace plimsoll::config {
 
-// The number of ranks along all axes except data, for each data rank.
-int64_t RanksBesideData(const RunConfig& config);
+// The number of ranks per data rank: the product of all axes except data.
+int64_t NonDataRanks(const RunConfig& config);
 
-// parallel.data; auto takes the started ranks that the other axes leave, or one until the mesh is
-// known.
+// The value of parallel.data. For auto: the started ranks divided by those of the other axes; one
+// until the mesh is known.
 int64_t DataRanks(const RunConfig& config, int64_t started);
 
-// UserError (parallel.data, tensor or pipeline) unless as many ranks were started, or asked for by
-// an option, as the file's mesh has; the message gives the mpirun command or option that would do.
+// UserError (parallel.data, tensor or pipeline) unless the started ranks, or the ranks that an
+// option asks for, are as many as those of the file's mesh. The message gives the right mpirun
+// command or option.
 void RequireStarted(const RunConfig& config, const RankCount& ranks);
 
 }  // namespace plimsoll::config

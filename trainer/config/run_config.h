@@ -48,7 +48,7 @@ enum class OnSaveError { kContinue, kStop };
 enum class MonitorMode { kAuto, kMin, kMax };
 enum class StopSignal { kNone, kHup, kUsr1, kUsr2 };
 
-// The spelling in the file, in the order of the enumerators ("adamw", "sgd").
+// The spelling of the enumerators in a file, in their order ("adamw", "sgd").
 template <typename E>
 const std::vector<std::string>& EnumNames();
 template <>
@@ -115,11 +115,11 @@ const std::string& ToString(E value) {
   return EnumNames<E>()[static_cast<size_t>(value)];
 }
 
-// The ranks that parallel.data: auto goes by.
+// The number of ranks that parallel.data: auto uses.
 struct RankCount {
   int64_t count = 1;
-  bool started = false;  // the file's mesh has to have as many
-  // The option that asks for as many, without any being started; empty: none.
+  bool started = false;  // whether the file's mesh must have `count` ranks
+  // The option that asks for `count` ranks without starting any; empty: none.
   const char* option = "";
 
   RankCount(int64_t assumed) : count(assumed) {}
@@ -129,7 +129,7 @@ struct RankCount {
     count.option = option;
     return count;
   }
-  // A process alone may plan for others.
+  // Ranks that mpirun has started. One process alone may plan for any number of ranks.
   static RankCount Started(int64_t ranks) {
     RankCount count(ranks);
     count.started = ranks > 1;
@@ -142,7 +142,7 @@ struct RankCount {
 struct MemorySize {
   enum class Base { kAbsolute, kTotal, kFree };
   Base base = Base::kAbsolute;
-  double fraction = 1.0;  // of the total; kTotal only
+  double fraction = 1.0;  // the share of total memory; only for kTotal
   int64_t bytes = 0;      // the size (kAbsolute) or what is subtracted (kFree)
 
   bool operator==(const MemorySize&) const = default;
@@ -156,17 +156,17 @@ struct WeightDecayGroup {
   bool operator==(const WeightDecayGroup&) const = default;
 };
 
-// With init_from, only the keys that Setting::concurrent_weights allows may be set as well: the
-// others come from the folder's config.json.
+// With init_from, the folder's config.json gives the model's keys. A file may set only those that
+// Setting::with_loaded_weights allows.
 struct ModelConfig {
-  std::string init_from;            // Hugging Face folder; empty: initialise at random
-  bool followed_init_from = false;  // have its settings been read?
-  std::string family;               // of models/family.h
+  std::string init_from;            // Hugging Face folder; empty: random initial weights
+  bool followed_init_from = false;  // whether the settings in init_from have been read
+  std::string family;               // a name in models/family.h
   AttentionKind attention = AttentionKind::kBlockwise;
-  int64_t seed = 1337;  // of initial weights; derived: train.seed
-  Settings settings;    // the family's own keys, by name; complete once loaded
+  int64_t seed = 1337;  // seed of initial weights; derived: train.seed
+  Settings settings;    // the family's own keys, by name; complete after loading
 
-  // Tokens per training sequence; 1 for models that read none, 0 until init_from provides it.
+  // Tokens per training sequence; 1 for models without sequences, 0 until init_from provides it.
   int64_t sequence() const {
     return settings.IntOr("sequence", init_from.empty() || followed_init_from ? 1 : 0);
   }
@@ -174,7 +174,7 @@ struct ModelConfig {
   bool operator==(const ModelConfig&) const = default;
 };
 
-// Files to train on, and their share of the samples relative to other sources.
+// Training files, and the relative share of samples that come from them.
 struct TrainSource {
   std::vector<std::string> files;  // paths or globs, relative to the working directory
   double weight = 1.0;
@@ -182,27 +182,29 @@ struct TrainSource {
   bool operator==(const TrainSource&) const = default;
 };
 
-// All fields but source, seed and settings are for token data.
+// All fields except source, seed and settings are for token data.
 struct DataConfig {
-  std::string source = "tokens";   // of data/source.h, or token data
-  Settings settings;               // the source's own keys, by name; complete once loaded
+  std::string source = "tokens";   // a name in data/source.h, or "tokens"
+  Settings settings;               // the source's own keys, by name; complete after loading
   std::vector<TrainSource> train;  // a plain list of files: one source of weight 1
   std::vector<std::string> eval;
-  std::vector<std::string> exclude;  // globs on file names taken out of train and eval
-  bool synthetic = false;            // seeded random tokens in place of files
+  std::vector<std::string> exclude;  // globs: file names excluded from train and eval
+  bool synthetic = false;            // random tokens from `seed` instead of files
   Order order = Order::kShuffled;
-  int64_t seed = 1337;  // of the order and of synthetic tokens; derived: train.seed
+  int64_t seed = 1337;  // seed of the data's order and of synthetic tokens; derived: train.seed
   DataFormat format = DataFormat::kAuto;
   std::string tokenizer;           // "byte", or a path; empty: the files already hold tokens
-  double eval_fraction = 0.0;      // of text sources, held out for evaluation
+  double eval_fraction = 0.0;      // share of text sources held out for evaluation
   std::string document_separator;  // a line that separates documents in text files; empty: none
-  Packing packing = Packing::kConcatenate;   // of examples; derived: kBestFit for files of them
-  TooLong too_long = TooLong::kTruncate;     // of examples that are not concatenated
-  Documents documents = Documents::kJoined;  // of text that is cut into windows
+  // How rows are filled with examples; derived: kBestFit for files of examples.
+  Packing packing = Packing::kConcatenate;
+  // What happens to long examples, unless they are concatenated.
+  TooLong too_long = TooLong::kTruncate;
+  Documents documents = Documents::kJoined;  // whether documents in a window of text are joined
   std::string chat_template;            // a Jinja file, or "chatml"; empty: the tokenizer's own
-  LossOn loss_on = LossOn::kAssistant;  // of examples
+  LossOn loss_on = LossOn::kAssistant;  // the parts of an example that carry loss
 
-  // The key whose value keeps the documents of a row apart; empty: no key does.
+  // The key that keeps the documents of a row separate; empty: none does.
   std::string KeyOfDocumentsApart() const {
     if (packing != Packing::kConcatenate) return "data.packing";
     return documents == Documents::kApart ? "data.documents" : "";
@@ -212,31 +214,33 @@ struct DataConfig {
 };
 
 struct TrainConfig {
-  int64_t steps = 1000;     // derived when `epochs` are given: 0 until the data has been counted
-  double epochs = 0;        // 0: `steps` are given
-  int64_t stop_after = 0;   // steps; 0: all of them
-  int64_t micro_batch = 8;  // sequences per micro-step and data rank; 0: auto, the solver's choice
-  int64_t accumulate = 1;   // micro-steps per update; derived when a global batch is given
-  // All micro-steps go through a block before any through the next.
+  int64_t steps = 1000;     // derived if `epochs` is given; then 0 until the data is counted
+  double epochs = 0;        // 0: `steps` is given
+  int64_t stop_after = 0;   // number of steps; 0: all steps
+  int64_t micro_batch = 8;  // sequences per micro-step and data rank; 0: auto, the solver chooses
+  int64_t accumulate = 1;   // micro-steps per update; derived if a global batch is given
+  // All micro-steps run a block before any runs the next block.
   OnOrAuto blocks_first = OnOrAuto::kOff;
-  std::optional<int64_t> global_batch;         // sequences per update, all ranks
-  std::optional<int64_t> global_batch_tokens;  // the same in tokens
-  int64_t seed = 1337;           // of dropout, and what model.seed and data.seed follow
-  int64_t eval_every = 250;      // steps; 0: off; derived: 0 without held-out data
+  std::optional<int64_t> global_batch;         // sequences per update on all ranks
+  std::optional<int64_t> global_batch_tokens;  // tokens per update on all ranks
+  // Seed of dropout; default of model.seed and data.seed.
+  int64_t seed = 1337;
+  // Steps between evaluations; 0: off; derived: 0 without held-out data.
+  int64_t eval_every = 250;
   double eval_every_epochs = 0;  // 0: `eval_every` is given
-  int64_t eval_sequences = 160;  // per evaluation, on all ranks together; 0: all that is held out
+  int64_t eval_sequences = 160;  // sequences per evaluation on all ranks; 0: all held-out sequences
   int64_t log_every = 10;
-  int64_t sample_every = 0;      // 0: off
-  int64_t early_stop = 0;        // evaluations without improvement; 0: off
+  int64_t sample_every = 0;      // steps between samples; 0: off
+  int64_t early_stop = 0;        // most evaluations without improvement; 0: off
   std::string monitor = "loss";  // the metric that decides the best evaluation
   MonitorMode monitor_mode = MonitorMode::kAuto;
-  int64_t threads = 0;              // 0: all cores
-  std::vector<std::string> freeze;  // patterns of parameters that are not trained
-  // Steps of an epoch, not rounded. 0: not known, because no key counts in epochs, or because the
+  int64_t threads = 0;              // number of threads; 0: all cores
+  std::vector<std::string> freeze;  // name patterns of parameters that are not trained
+  // The number of steps per epoch, not rounded. 0 if it is unknown: no key counts in epochs, or the
   // data has not been counted yet (FollowEpochs).
   double steps_per_epoch = 0;
 
-  // Says the batch by its micro-steps alone.
+  // Sets the batch by its micro-steps alone; clears global batches.
   void SetMicroSteps(int64_t sequences, int64_t count) {
     micro_batch = sequences;
     accumulate = count;
@@ -244,76 +248,80 @@ struct TrainConfig {
     global_batch_tokens.reset();
   }
 
-  // How many steps are made.
+  // The number of steps that this run makes.
   int64_t StepsToMake() const { return stop_after > 0 && stop_after < steps ? stop_after : steps; }
 
   bool operator==(const TrainConfig&) const = default;
 };
 
-// What is learnt of pairs of answers.
+// Learning from pairs of answers.
 struct PreferenceConfig {
-  PreferenceLoss loss = PreferenceLoss::kNone;  // kNone: examples are no pairs
+  PreferenceLoss loss = PreferenceLoss::kNone;  // kNone: examples are not pairs
   double beta = 0.1;
-  double label_smoothing = 0;  // dpo
+  double label_smoothing = 0;  // for dpo
   double sft_weight = 0;
 
   bool asked() const { return loss != PreferenceLoss::kNone; }
   bool operator==(const PreferenceConfig&) const = default;
 };
 
-// Low-rank adapters; with init_from, unset fields come from its adapter_config.json.
+// Low-rank adapters. With init_from, keys that are not set come from its adapter_config.json.
 struct LoraConfig {
-  int64_t rank = 0;  // 0: none
+  int64_t rank = 0;  // 0: no adapters
   double alpha = 16;
   std::vector<std::string> targets = {"all-linear"};
   double dropout = 0.0;
   bool rslora = false;
-  // Modules that are trained in full and stored with the adapters. LoadRun adds those that start
-  // afresh: no other file would hold them.
+  // Modules that are trained in full and stored with the adapters. LoadRun adds newly initialized
+  // modules, because no other file holds them.
   std::vector<std::string> modules_to_save;
-  std::string init_from;  // a folder in PEFT's format; empty: A at random, B zero
+  std::string init_from;  // a folder in PEFT's format; empty: A is random, B zero
 
   bool asked() const { return rank > 0 || !init_from.empty(); }
   bool operator==(const LoraConfig&) const = default;
 };
 
-// Weight decay applies to tensors of rank 2 and more, unless a group (first match wins) says
-// otherwise.
+// Weight decay applies to tensors of rank 2 and more, unless a group says otherwise (the first
+// match wins).
 struct OptimizerConfig {
   OptimizerName name = OptimizerName::kAdamW;
   double lr = 3e-4;
-  std::array<double, 2> betas = {0.9, 0.95};      // adamw, and what muon leaves to it
-  double eps = 1e-8;                              // likewise
-  double momentum = 0.9;                          // sgd; of muon 0.95 unless given
-  bool nesterov = false;                          // sgd; of muon true unless given
-  int64_t newton_schulz_steps = 5;                // muon
-  AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;  // muon
+  // For adamw, and for parameters that muon updates with adamw.
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;                // epsilon of adamw
+  double momentum = 0.9;            // momentum of sgd; derived for muon: 0.95
+  bool nesterov = false;            // whether sgd uses Nesterov momentum; derived for muon: true
+  int64_t newton_schulz_steps = 5;  // number of iterations in muon
+  // Muon's adjustment of the learning rate to a matrix's shape.
+  AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;
   double weight_decay = 0.1;
   std::vector<WeightDecayGroup> weight_decay_groups;
-  double layer_decay = 1;       // of the learning rate, from layer to layer; 1: all alike
-  double clip_grad_norm = 1.0;  // 0: off
+  double layer_decay = 1;       // factor of the learning rate from layer to layer; 1: equal rates
+  double clip_grad_norm = 1.0;  // largest norm of all gradients; 0: off
   ClipBy clip_by = ClipBy::kStep;
-  OnOrAuto in_backward = OnOrAuto::kOff;  // updates as soon as gradients are complete
-  double ema = 0;                         // decay of the averaged weights; 0: none
+  OnOrAuto in_backward = OnOrAuto::kOff;  // update as soon as gradients are complete
+  double ema = 0;                         // decay of averaged weights; 0: no averages
   bool ema_warmup = false;
   StateDtype state_dtype = StateDtype::kFp32;
-  PlaceOrAuto place = PlaceOrAuto::kDevice;  // of moments and master weights
+  PlaceOrAuto place = PlaceOrAuto::kDevice;  // placement of moments and master weights
 
   bool operator==(const OptimizerConfig&) const = default;
 };
 
 struct ScheduleConfig {
   ScheduleName name = ScheduleName::kCosine;
-  int64_t warmup = 0;                    // steps, linear from 0
-  double warmup_epochs = 0;              // 0: `warmup` is given
-  double min_lr = 0.0;                   // where linear, cosine and wsd end
-  double decay_fraction = 0.2;           // wsd: share of the steps that decay
-  int64_t decay_steps = 0;               // wsd: the same in steps; derived from decay_fraction
-  std::vector<double> milestones;        // multistep: steps that begin with a smaller rate, rising
-  std::vector<double> milestone_epochs;  // multistep: the same in epochs
-  double gamma = 0.1;                    // multistep: what each milestone multiplies the rate by
+  int64_t warmup = 0;           // steps; the rate rises linearly from 0
+  double warmup_epochs = 0;     // 0: `warmup` is given
+  double min_lr = 0.0;          // the final rate of linear, cosine and wsd
+  double decay_fraction = 0.2;  // for wsd: share of the steps in which the rate decays
+  int64_t decay_steps = 0;      // for wsd: number of decay steps; derived from decay_fraction
+  // For multistep: the first steps with a smaller rate, ascending.
+  std::vector<double> milestones;
+  std::vector<double> milestone_epochs;  // for multistep: milestones in epochs
+  double gamma = 0.1;                    // for multistep: factor of the rate at each milestone
 
-  // The warm-up of a run of so many steps: a longer one is shortened to a tenth of them.
+  // The warm-up of a run of `steps` steps. If `warmup` is longer than the run, a tenth of the
+  // steps.
   int64_t WarmUpWithin(int64_t steps) const { return warmup > steps ? (steps + 9) / 10 : warmup; }
   bool operator==(const ScheduleConfig&) const = default;
 };
@@ -322,35 +330,37 @@ struct AmpConfig {
   Dtype dtype = Dtype::kFp32;
   LossScale loss_scale = LossScale::kAuto;
   bool master_weights = true;
-  GradDtype grad_dtype = GradDtype::kFp32;  // of matrices
-  std::vector<std::string> low_ops;   // op kinds that compute in `dtype` beyond the policy's own
-  std::vector<std::string> fp32_ops;  // op kinds that don't
-  bool fuse_gelu = false;             // on a GPU: GELU's gradient in the product before it
-  double init_scale = 65536;          // as PyTorch's GradScaler
+  GradDtype grad_dtype = GradDtype::kFp32;  // type of matrices' gradients
+  // Op kinds that compute in `dtype` in addition to the policy's.
+  std::vector<std::string> low_ops;
+  std::vector<std::string> fp32_ops;  // op kinds that compute in float32
+  bool fuse_gelu = false;             // on a GPU: fuse GELU's gradient into the product before it
+  double init_scale = 65536;          // initial loss scale, as in PyTorch's GradScaler
   double growth_factor = 2;
   double backoff_factor = 0.5;
   int64_t growth_interval = 2000;           // good steps in a row before the scale grows
-  double min_scale = 1;                     // the floor
-  int64_t max_skips = 50;                   // skipped steps in a row that end the run
+  double min_scale = 1;                     // the smallest loss scale
+  int64_t max_skips = 50;                   // the run ends after this many skipped steps in a row
   Fp8Recipe fp8_recipe = Fp8Recipe::kNone;  // how 8-bit linear layers find their scales
-  int64_t fp8_window = 16;                  // steps whose largest values make scales
-  double fp8_margin = 1;                    // times the largest of them; derived: 2 with adapters
+  int64_t fp8_window = 16;                  // number of steps whose largest values determine scales
+  // Factor of the largest value before scales; derived: 2 with adapters.
+  double fp8_margin = 1;
   Fp8Gradients fp8_gradients = Fp8Gradients::kE4m3;
-  std::vector<std::string> fp8_skip;  // patterns of weights whose layers stay in 16 bits
-  int64_t fp8_skip_ends = 1;          // blocks at each end that stay in 16 bits
-  bool fp8_pre_activations = false;   // inputs of activation functions are 8-bit codes
-  bool fp8_counts = false;            // metrics of values that codes can't hold
+  std::vector<std::string> fp8_skip;  // name patterns of weights whose layers stay in 16 bits
+  int64_t fp8_skip_ends = 1;          // number of blocks at each end that stay in 16 bits
+  bool fp8_pre_activations = false;   // keep inputs of activation functions as 8-bit codes
+  bool fp8_counts = false;            // add metrics of values that 8-bit codes cannot represent
 
   bool operator==(const AmpConfig&) const = default;
 };
 
 struct CheckpointingConfig {
   CheckpointPolicy policy = CheckpointPolicy::kNone;
-  int64_t every = 1;  // blocks between kept block inputs; policy every
-  // Tensors by name, op kind or preset.
-  std::vector<std::string> recompute = {"norms", "activations"};  // policy selective
-  std::vector<std::string> save;                                  // exceptions from `recompute`
-  std::vector<std::string> offload;  // kept activations that wait in host memory
+  int64_t every = 1;  // for policy every: number of blocks between kept block inputs
+  // Lists of tensors, each by name, op kind or preset. `recompute` is for policy selective.
+  std::vector<std::string> recompute = {"norms", "activations"};
+  std::vector<std::string> save;     // exceptions from `recompute`
+  std::vector<std::string> offload;  // kept activations that are offloaded to host memory
 
   bool operator==(const CheckpointingConfig&) const = default;
 };
@@ -359,44 +369,47 @@ struct MemoryConfig {
   std::optional<MemorySize> budget;
   std::optional<MemorySize> host_budget;
   PlaceOrAuto weights = PlaceOrAuto::kDevice;
-  PlaceOrAuto gradients = PlaceOrAuto::kDevice;  // that micro-steps carry
-  // Blocks whose parameters have the places on the host; nullopt: auto, the solver's choice where
-  // it chooses the places, otherwise all, and what is outside blocks.
+  // Placement of gradients carried between micro-steps.
+  PlaceOrAuto gradients = PlaceOrAuto::kDevice;
+  // The number of blocks whose parameters are placed on the host. nullopt is auto: the solver's
+  // choice if it chooses the placement, otherwise all blocks and the parameters outside blocks.
   std::optional<int64_t> host_blocks;
-  std::string device;  // the GPU that `plan` plans for; empty: this machine's
+  std::string device;  // the GPU that `plan` plans for; empty: this machine's GPU
   Allocator allocator = Allocator::kPlanned;
-  int64_t empty_cache_every = 0;  // steps; 0: never; caching
-  bool preallocate = false;       // take the budget at once instead of growing; caching
-  bool calibrate = true;          // time the ops on this device; false: built-in rates
-  std::string calibration;        // folder of one to use as it is; empty: the cache, which grows
-  Summary summary = Summary::kShort;  // at the end
+  int64_t empty_cache_every = 0;  // for the caching allocator: steps between calls; 0: never
+  bool preallocate = false;       // for the caching allocator: take the budget at once
+  bool calibrate = true;          // time the ops on this device; false: use built-in rates
+  // Folder of a calibration to use unchanged; empty: the growing cache.
+  std::string calibration;
+  Summary summary = Summary::kShort;  // length of the memory summary at the run's end
   SummaryOrder summary_order = SummaryOrder::kBytes;
 
   bool operator==(const MemoryConfig&) const = default;
 };
 
 struct ParallelConfig {
-  std::optional<int64_t> data;  // ranks; nullopt: auto, all ranks that tensor and pipeline leave
-  std::optional<int64_t> tensor = 1;  // ranks; nullopt: auto, the solver's choice
-  int64_t pipeline = 1;               // stages
-  std::vector<double> stages;         // blocks of each, whole numbers; empty: balanced
-  std::optional<int64_t> zero = 0;    // nullopt: auto, the solver's choice
+  // Number of ranks; nullopt: auto, the ranks that tensor and pipeline leave.
+  std::optional<int64_t> data;
+  std::optional<int64_t> tensor = 1;  // number of ranks; nullopt: auto, the solver chooses
+  int64_t pipeline = 1;               // number of stages
+  std::vector<double> stages;         // number of blocks of each stage; empty: balanced
+  std::optional<int64_t> zero = 0;    // ZeRO stage; nullopt: auto, the solver chooses
   bool reshard_after_forward = true;
   OnOrAuto sequence = OnOrAuto::kOff;
   bool sync_norm = false;
-  std::optional<int64_t> bucket_cap_mb;  // nullopt: auto
-  std::optional<int64_t> nccl_max_ctas;  // nullopt: auto; 0: NCCL's own choice
-  double timeout = 600;                  // seconds
-  // The ranks that share the mesh, started or planned for (CheckMesh); no key.
+  std::optional<int64_t> bucket_cap_mb;  // size of a gradient bucket; nullopt: auto
+  std::optional<int64_t> nccl_max_ctas;  // most CTAs of NCCL; nullopt: auto; 0: NCCL chooses
+  double timeout = 600;                  // in seconds
+  // The number of ranks of the mesh, started or planned for (CheckMesh); not a key.
   int64_t ranks = 0;
 
   // Whether the solver chooses how many ranks each axis has.
   bool open_mesh() const { return !tensor && !data; }
-  // Of a mesh that is known; an open one counts as one rank.
+  // The ranks of each axis if the mesh is known; an open axis counts as one rank.
   int64_t data_ranks() const { return data.value_or(1); }
   int64_t tensor_ranks() const { return tensor.value_or(1); }
   bool shares_tokens() const { return tensor_ranks() > 1 && sequence == OnOrAuto::kOn; }
-  // On a mesh that is known: where a key has no effect there is no choice.
+  // On a known mesh: sets keys without effect to fixed values, so that they leave no choice.
   void CloseWithoutEffect() {
     if (data_ranks() == 1 && !zero) zero = 0;
     if (tensor_ranks() == 1 && sequence == OnOrAuto::kAuto) sequence = OnOrAuto::kOff;
@@ -406,9 +419,9 @@ struct ParallelConfig {
 };
 
 struct RunDirConfig {
-  std::string dir;  // derived: runs/ and the name of the file
+  std::string dir;  // derived: runs/ and the file's name
   bool overwrite = false;
-  // For people who compare many runs; nothing depends on them.
+  // For people who compare many runs; no computation depends on these.
   std::string name, notes;
   std::vector<std::string> tags;
 
@@ -416,35 +429,36 @@ struct RunDirConfig {
 };
 
 struct SaveConfig {
-  int64_t every = 0;       // steps; 0: never
-  int64_t keep = 2;        // the newest; 0: all
-  int64_t keep_every = 0;  // keeps snapshots of steps divisible by this, too; 0: only the newest
-  bool best = false;       // of the best evaluation
-  bool on_exit = true;     // when a signal ends the run, and after the last step
+  int64_t every = 0;       // steps between snapshots; 0: never
+  int64_t keep = 2;        // number of newest snapshots to keep; 0: all
+  int64_t keep_every = 0;  // also keep snapshots of steps divisible by this; 0: only the newest
+  bool best = false;       // keep a snapshot of the best evaluation
+  bool on_exit = true;     // save when a signal ends the run, and after the last step
   OnSaveError on_error = OnSaveError::kContinue;
-  StopSignal signal = StopSignal::kNone;  // besides SIGTERM and SIGINT
-  bool async = false;                     // while training continues
-  bool model = true;                      // the trained weights, at the end
+  // A signal that ends the run, in addition to SIGTERM and SIGINT.
+  StopSignal signal = StopSignal::kNone;
+  bool async = false;  // write snapshots while training continues
+  bool model = true;   // save the trained weights at the end
 
   bool operator==(const SaveConfig&) const = default;
 };
 
 struct DivergenceConfig {
   DivergenceAction action = DivergenceAction::kStop;
-  double spike = 0;           // limit of a loss, in standard deviations above the mean; 0: none
-  int64_t window = 100;       // steps over which mean and deviation are taken
-  int64_t max_skips = 10;     // in a row
-  double lr_factor = 0.5;     // of the learning rate, at each rollback
-  int64_t max_rollbacks = 3;  // of a run
+  double spike = 0;           // largest loss, in standard deviations above the mean; 0: no limit
+  int64_t window = 100;       // number of steps for the mean and the deviation
+  int64_t max_skips = 10;     // most skipped steps in a row
+  double lr_factor = 0.5;     // factor of the learning rate at each rollback
+  int64_t max_rollbacks = 3;  // most rollbacks in a run
 
   bool operator==(const DivergenceConfig&) const = default;
 };
 
 struct LogConfig {
-  bool csv = true;          // metrics.csv
-  bool tensorboard = true;  // events.out.tfevents.*
-  bool report = true;       // report.html
-  // Folder of MLflow's files; empty: off, "true": that of MLFLOW_TRACKING_URI, or mlruns.
+  bool csv = true;          // write metrics.csv
+  bool tensorboard = true;  // write events.out.tfevents.*
+  bool report = true;       // write report.html
+  // The folder of MLflow's files; empty: off. "true": the folder in MLFLOW_TRACKING_URI, or mlruns.
   std::string mlflow;
 
   bool operator==(const LogConfig&) const = default;
@@ -453,7 +467,7 @@ struct LogConfig {
 struct SampleConfig {
   std::string prompt;
   int64_t tokens = 200;
-  double temperature = 0.8;  // 0: always the likeliest token
+  double temperature = 0.8;  // 0: always the most likely token
   int64_t top_k = 0;         // 0: all tokens
   double top_p = 1;          // 1: all tokens
   std::vector<std::string> stop;
@@ -464,21 +478,21 @@ struct SampleConfig {
 };
 
 struct DebugConfig {
-  std::string dump_programs;  // folder; empty: off. `true` in the file is <run.dir>/programs
-  std::string stop_after;     // the pass after which programs are written, and nothing is trained
-  std::vector<std::string> without;  // passes that change no number, and are left out
-  bool verify_drafts = false;        // also for the programs that the budget solver tries
-  bool poison = false;               // fill every tensor with NaN when it dies
-  bool find_nan = false;             // end at the first op that writes a NaN or an infinity
-  bool node_by_node = false;         // GPU: await each op; no recorded graphs
-  bool check_arena = false;          // canaries: report the arena bytes really used
-  bool host_apart = false;           // CPU: plan as if the host's memory were another one
+  std::string dump_programs;  // folder; empty: off. `true` in the file means <run.dir>/programs
+  std::string stop_after;     // the last pass: write programs after it, and train nothing
+  std::vector<std::string> without;  // passes to leave out; none of them changes results
+  bool verify_drafts = false;        // also verify the programs that the budget solver tries
+  bool poison = false;               // fill every tensor with NaN after its last use
+  bool find_nan = false;             // stop at the first op that writes a NaN or an infinity
+  bool node_by_node = false;         // on a GPU: wait for each op, record no graphs
+  // Detect with canaries, and report, the arena bytes really used.
+  bool check_arena = false;
+  bool host_apart = false;  // on a CPU: plan as if the host had a separate memory
 
   bool operator==(const DebugConfig&) const = default;
 };
 
-// Settings of one of a model's several objectives: the run's settings, overridden by the
-// objective's.
+// The settings of one of several objectives: the run's settings, overridden by the objective's.
 struct ObjectiveConfig {
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
@@ -496,7 +510,8 @@ struct RunConfig {
   LoraConfig lora;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
-  std::map<std::string, ObjectiveConfig> objectives;  // by name; those that the file names
+  // Settings by objective; only for objectives that the file names.
+  std::map<std::string, ObjectiveConfig> objectives;
   AmpConfig amp;
   CheckpointingConfig checkpointing;
   MemoryConfig memory;
@@ -509,12 +524,11 @@ struct RunConfig {
   SampleConfig sample;
   DebugConfig debug;
 
-  // The GPU to plan for instead of this machine's: its key in trainer/resolve/known_gpus.h; empty:
-  // none.
+  // The key in trainer/resolve/known_gpus.h of the GPU to plan for; empty: this machine's GPU.
   std::string planned_gpu;
-  std::string file;  // as the user named it; starts every message
+  std::string file;  // the name that the user gave; starts every message
   std::map<std::string, std::string>
-      origins;  // dotted key → "run.yaml:12" or "--set"; set keys only
+      origins;  // dotted key → "run.yaml:12" or "--set"; keys that are set only
 
   // This configuration with the optimizer and schedule of that objective.
   RunConfig ForObjective(const std::string& name) const;
@@ -528,14 +542,15 @@ struct RunConfig {
     return found == origins.end() ? file : found->second;
   }
 
-  // The place where a missing key belongs: its section's first line.
+  // The place where a missing key belongs: the first line of its section.
   std::string PlaceFor(const std::string& key) const;
 
-  // For mistakes that only show with the model or the data: "run.yaml:12: model.heads: <reason>".
+  // An error for mistakes that are found only with the model or the data: "run.yaml:12:
+  // model.heads: <reason>".
   UserError Error(const std::string& key, const std::string& reason) const {
     return UserError(Origin(key) + ": " + key + ": " + reason);
   }
-  // What `make` returns; a UserError that it throws becomes one about the key.
+  // Returns the result of `make`. A UserError that `make` throws becomes an error about the key.
   template <typename Make>
   auto Naming(const std::string& key, const Make& make) const {
     try {

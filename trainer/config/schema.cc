@@ -28,8 +28,8 @@ void CheckRange(const Key& key, double number, const std::string& text, const st
                               RangeText(key)));
 }
 
-// Programs compute with float32 numbers: one that would become 0, infinite or a limit that is out
-// of range would say one thing and do another.
+// Programs compute with float32 numbers. Refuses a number that would become 0 or infinite in
+// float32, or would round to a limit that is out of range.
 void CheckFloat32(const Key& key, double number, const std::string& origin) {
   using Float32 = std::numeric_limits<float>;
   const double size = std::abs(number);
@@ -71,7 +71,7 @@ void CheckRange(const Key& key, const Value& value, const std::string& origin) {
   }
 }
 
-// What other tools call a choice, and its name here.
+// Names of choices in other tools, and their names here.
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"bfloat16", "bf16"}, {"float16", "fp16"}, {"half", "fp16"}, {"float32", "fp32"},
     {"float", "fp32"},    {"adam", "adamw"},   {"gpu", "cuda"},  {"gemma3", "gemma3_text"}};
@@ -133,9 +133,9 @@ bool Key::Applies(const RunConfig& config) const {
   if (!config.model.init_from.empty() && Section() == "model") {
     if (path == "model.family") return false;
     if (!owners.empty()) {
-      // Whose settings these are is known once the folder has been read.
+      // The model's settings are known only after the folder is read.
       const bool known = config.model.followed_init_from;
-      return concurrent_weights == Setting::BesideWeights::kYes &&
+      return with_loaded_weights == Setting::WithLoadedWeights::kYes &&
              (!known || config.model.settings.Has(Name()));
     }
   } else if (!owners.empty()) {

@@ -2,8 +2,8 @@
 // resolved configuration, the reference (docs/configuration.md) and the JSON schema for editors.
 //
 // A row ties a dotted path to a field of RunConfig; the field's initialiser is the key's default.
-// To add a key: add a field to run_config.h and a row to schema_keys.cc, or learning_keys.cc.
-// Families of models and sources of data bring their own (owner_keys.h).
+// To add a key: add a field to run_config.h and a row to schema_keys.cc or learning_keys.cc. Model
+// families and data sources register their own keys (owner_keys.h).
 #pragma once
 
 #include <functional>
@@ -22,17 +22,17 @@ struct Key {
   std::string path;  // "optimizer.lr"
   Type type;
   std::string doc;                   // one sentence, Markdown
-  Value default_value;               // of RunConfig{}
-  std::string derived;               // how a default that is no constant is derived, in words
-  std::vector<std::string> choices;  // kEnum
+  Value default_value;               // the field's value in RunConfig{}
+  std::string derived;               // in words, how a default that is not constant is derived
+  std::vector<std::string> choices;  // the values of a kEnum
   std::map<std::string, std::string> also;  // other spellings of choices: "true", "false"
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool above_min = false;  // min itself is out of range
   bool below_max = false;  // max itself is out of range
-  // The families of models or sources of data that have the key; empty: the key has no owner.
+  // The model families or data sources that have the key; empty: the key has no owner.
   std::vector<std::string> owners;
-  Setting::BesideWeights concurrent_weights = Setting::BesideWeights::kNo;
+  Setting::WithLoadedWeights with_loaded_weights = Setting::WithLoadedWeights::kNo;
   // The key applies only where another key has one of these values.
   std::string when_key;
   std::vector<std::string> when_values;
@@ -42,19 +42,21 @@ struct Key {
 
   std::string Section() const;  // "optimizer"; empty for keys of the top level
   std::string Name() const;     // "lr", "fp8.recipe"
-  // The words of the path: all but the last name maps of a file, each within the one before it.
+  // The words of the path. Each word except the last names a map, nested in the map of the word
+  // before it.
   std::vector<std::string> Words() const;
   // The key that chooses among owners: "model.family" or "data.source".
   std::string Chooser() const { return Section() == "model" ? "model.family" : "data.source"; }
   bool MayBeAuto() const { return type == Type::kAutoOrInt || type == Type::kAutoOrBool; }
   // Whether the key applies to this configuration (see when_key).
   bool Applies(const RunConfig& config) const;
-  // The key's value as a file says it; and sets it from such a text, checked as ParseKey does.
+  // Text: the key's value as a file writes it. SetText: sets the value from such a text, with the
+  // checks of ParseKey.
   std::string Text(const RunConfig& config) const;
   void SetText(RunConfig& config, const std::string& text) const;
 };
 
-// The section whose keys are objectives' names.
+// The section whose keys are the objectives' names.
 inline constexpr const char* kObjectives = "objectives";
 
 struct SectionInfo {
@@ -63,15 +65,15 @@ struct SectionInfo {
   bool may_be_auto = false;
 };
 
-// In the order of the reference and of the resolved configuration.
+// All keys, in the order of the reference and of the resolved configuration.
 const std::vector<Key>& Schema();
 const std::vector<SectionInfo>& Sections();
 
-const Key* FindKey(const std::string& path);  // nullptr: no such key
+const Key* FindKey(const std::string& path);  // nullptr: unknown key
 bool IsSection(const std::string& name);
 // Whether a path names a map within a section: "amp.fp8".
 bool IsNestedMap(const std::string& path);
-// Whether a section may be given as `auto`. Every key of the section that may be `auto` then is.
+// Whether a section may be given as `auto`, which sets each of its keys that allows `auto`.
 bool MayBeAuto(const std::string& section);
 
 // A key of one objective, "objectives.critic.optimizer.lr": the objective's name, and the run's
@@ -80,33 +82,36 @@ struct ObjectiveKey {
   std::string objective;
   const Key* key = nullptr;
 };
-// Nothing when `path` is no such key. An objective can only have keys of `optimizer` and
-// `schedule`.
+// The key that `path` names; nothing if it names no objective's key. An objective can only have
+// keys of `optimizer` and `schedule`.
 std::optional<ObjectiveKey> FindObjectiveKey(const std::string& path);
-// The key that a path means, also when the path names an objective; nullptr: none.
+// The key that a path means, even if the path names an objective; nullptr: none.
 const Key* FindMeantKey(const std::string& path);
 
-// A key's line in a file, and before it the lines that open the maps it is in, but for those that
-// hold the key `before` it as well: "amp:\n", "  fp8:\n". nullptr: it is the first.
+// A key's line in a file: its indent and name. `opening` has the lines that open its maps, except
+// the maps that also contain the preceding key `before`: "amp:\n", "  fp8:\n". nullptr: no key
+// precedes it.
 struct KeyLines {
   std::string opening, indent, name;
 };
 KeyLines LinesOf(const Key& key, const Key* before);
 
-// "between 1 and 8", "above 0 and below 1"; empty: any.
+// The range of a key's values: "between 1 and 8", "above 0 and below 1"; empty: any value.
 std::string RangeText(const Key& key);
 
-// "run.yaml:4: model.width: missing; WAY OUT", with the place of the section.
+// The error for a missing key: "run.yaml:4: model.width: missing; WAY OUT", with the place of the
+// key's section.
 UserError Missing(const RunConfig& config, const std::string& key, const std::string& way_out);
 
-// " (run.yaml:4)" after the second key of a message, nothing for a default.
+// The place of a message's second key, " (run.yaml:4)"; empty if the key has its default.
 std::string GivenAt(const RunConfig& config, const std::string& key);
 
 // Puts the place of a key ("run.yaml:4: ") before a message that begins with that key ("data.train:
 // …", "data.train[1]: …").
 UserError WithPlace(const RunConfig& config, const UserError& error);
 
-// The value for this key, checked for type, range and support; UserError "origin: key: reason".
+// Parses the value for this key and checks its type, range and support. UserError "origin: key:
+// reason".
 Value ParseKey(const Key& key, const Tree& tree);
 
 }  // namespace plimsoll::config

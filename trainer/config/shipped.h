@@ -16,10 +16,11 @@ struct ShippedFile {
 
 std::span<const ShippedFile> ShippedFiles();
 
-// nullptr when there is no such path; ./configs/models/gpt2-124m.yaml is accepted as well.
+// Finds a shipped file by its path; nullptr if no file has this path. Also accepts
+// ./configs/models/gpt2-124m.yaml.
 const ShippedFile* FindShipped(const std::string& path);
 
-// The names of the files in a folder, without .yaml, sorted: "gpt2-124m" of configs/models.
+// The names of the files in a folder, without .yaml, sorted: "gpt2-124m" in configs/models.
 std::vector<std::string> ShippedNames(const std::string& folder);
 
 }  // namespace plimsoll::config

@@ -10,7 +10,7 @@
 namespace plimsoll::config {
 namespace {
 
-// The names of these keys in other training programs.
+// These keys' names in other training programs.
 const std::map<std::string, std::string>& ForeignNames() {
   static const std::map<std::string, std::string> names = {
       {"n_layer", "model.layers"},
@@ -55,7 +55,7 @@ std::string LeafOf(const std::string& path) {
 }  // namespace
 
 std::string NearestKey(const std::string& path) {
-  constexpr size_t kLongest = 80;  // longer than any key with spelling mistakes
+  constexpr size_t kLongest = 80;  // longer than any misspelt key
   if (path.size() > kLongest) return "";
   const std::string leaf = LeafOf(path);
   const auto foreign = ForeignNames().find(leaf);

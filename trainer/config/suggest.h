@@ -6,7 +6,7 @@
 
 namespace plimsoll::config {
 
-// The key or section nearest to an unknown dotted path; empty: none is near.
+// The key or section nearest to an unknown dotted path; empty if none is near.
 std::string NearestKey(const std::string& path);
 
 }  // namespace plimsoll::config

@@ -343,7 +343,8 @@ Value ParseValue(Type type, const std::string& path, const Tree& tree) {
 }
 
 std::string ScalarText(const std::string& text) {
-  // Plain only where nothing could read it as a number, a YAML keyword or a comment.
+  // A scalar needs no quotes only if no parser could read it as a number, a YAML keyword or a
+  // comment.
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   bool plain = !text.empty() && (letter(text[0]) || text[0] == '/' || text[0] == '_');
   for (const char c : text) {
@@ -359,7 +360,7 @@ std::string ScalarText(const std::string& text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (text.compare(i, 2, "${") == 0) {
-      result += "$$";  // would be read as a variable
+      result += "$$";  // "$" alone would begin a variable
     } else if (byte == '\n') {
       result += "\\n";
     } else if (byte == '"' || byte == '\\') {

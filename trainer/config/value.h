@@ -37,17 +37,17 @@ using Value = std::variant<std::monostate, bool, int64_t, double, std::string,
 // A description of this type's values: "an integer", "two numbers, [a, b]".
 std::string TypeText(Type type);
 
-// Throws UserError "<origin>: <path>: expected …, got …".
+// Converts a tree to a value of this type. Throws UserError "<origin>: <path>: expected …, got …".
 Value ParseValue(Type type, const std::string& path, const Tree& tree);
 
-// As written in a file, on one line; parses back to the same value.
+// A value as a file writes it, on one line; parses back to the same value.
 std::string ToText(Type type, const Value& value);
 
-// Parses "24GiB", "1.5GB", "90%", "free - 1GiB". False: not a memory size.
+// Parses "24GiB", "1.5GB", "90%", "free - 1GiB". Returns false if the text is not a memory size.
 bool ParseMemorySize(const std::string& text, MemorySize* size);
 std::string ToText(const MemorySize& size);
 
-// A YAML scalar that reads back as exactly this string.
+// A YAML scalar that a parser reads back as exactly this string.
 std::string ScalarText(const std::string& text);
 
 }  // namespace plimsoll::config

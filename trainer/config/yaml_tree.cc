@@ -20,13 +20,13 @@ namespace {
 constexpr size_t kMaxBytes = 1 << 20;
 constexpr size_t kMaxDepth = 32;
 constexpr size_t kMaxExpandedBytes = 4 << 20;
-constexpr size_t kBytesPerNode = 128;  // cost of a value besides its text
+constexpr size_t kBytesPerNode = 128;  // a value's cost in addition to its text
 
 bool IsControl(unsigned char c) {
   return (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
 }
 
-// Length of the UTF-8 sequence at text[i], 0 if there is none (RFC 3629: no overlong forms, no
+// The length of the UTF-8 sequence at text[i]; 0 if it is invalid (RFC 3629: no overlong forms, no
 // surrogates, nothing beyond U+10FFFF).
 size_t Utf8Length(const std::string& text, size_t i) {
   const auto byte = [&](size_t k) -> unsigned {
@@ -58,7 +58,7 @@ class Builder : public YAML::EventHandler {
     return numbered_ ? fmt::format("{}:{}", name_, mark.line + 1) : name_;
   }
 
-  // "amp.fp8.skip: " while its value is read; empty outside of all keys.
+  // The path of the key whose value is being read: "amp.fp8.skip: "; empty outside of all keys.
   std::string UnderWay() const {
     std::string path;
     for (const Frame& frame : frames_) {
@@ -128,9 +128,9 @@ class Builder : public YAML::EventHandler {
     YAML::Mark mark;
     YAML::anchor_t anchor = 0;
     size_t cost_before = 0;
-    size_t depth = 0;  // of the nested values
+    size_t depth = 0;  // nesting depth
     bool has_key = false;
-    bool merging = false;  // the key read last is <<
+    bool merging = false;  // whether the last key was <<
     std::string key, key_origin;
     std::set<std::string> keys;
     std::vector<TreeEntry> merged;
@@ -178,7 +178,7 @@ class Builder : public YAML::EventHandler {
   void Close() {
     Frame frame = std::move(frames_.back());
     frames_.pop_back();
-    // Keys of the map itself win over merged ones; among merged maps the first wins.
+    // The map's own keys win over merged ones; among merged maps the first wins.
     for (TreeEntry& entry : frame.merged) {
       if (frame.keys.insert(entry.key).second) frame.tree.entries.push_back(std::move(entry));
     }
@@ -227,7 +227,7 @@ class Builder : public YAML::EventHandler {
     }
   }
 
-  // `<<: *base` or `<<: [*first, *second]`
+  // Merges the maps of `<<: *base` or `<<: [*first, *second]`.
   void Merge(Frame& frame, Tree& tree) const {
     if (tree.kind == Tree::Kind::kMap) {
       for (TreeEntry& entry : tree.entries) frame.merged.push_back(std::move(entry));
@@ -283,8 +283,8 @@ std::string Variable(const std::string& inside, const std::string& origin) {
                   origin, name, name));
 }
 
-// The alias in `text` about which the parser complains, such as "*.mlp.*"; empty: the problem is
-// another one.
+// The alias in `text` that the parser reports as unknown, such as "*.mlp.*"; empty: it reports
+// another problem.
 std::string UnknownAlias(const std::string& text, const YAML::Exception& error) {
   if (error.mark.is_null() || (error.msg != YAML::ErrorMsg::ALIAS_NOT_FOUND &&
                                error.msg != YAML::ErrorMsg::UNKNOWN_ANCHOR)) {

@@ -17,34 +17,34 @@ struct Tree {
 
   Kind kind = Kind::kNull;
   std::string origin;              // "run.yaml:12"
-  std::string text;                // kScalar
-  bool quoted = false;             // kScalar: a string even if it looks like a number
-  std::vector<Tree> items;         // kList
-  std::vector<TreeEntry> entries;  // kMap, in the order of the file; keys are unique
+  std::string text;                // a scalar's text
+  bool quoted = false;             // whether a scalar is a string even if it looks like a number
+  std::vector<Tree> items;         // a list's items
+  std::vector<TreeEntry> entries;  // a map's entries in the order of the file; keys are unique
 };
 
 struct TreeEntry {
   std::string key;
-  std::string origin;  // of the key
+  std::string origin;  // the place of the key
   Tree value;
 };
 
-// `name` is the file as the user knows it. An empty document is kNull. If `numbered` is false,
-// origins are the bare name (for text from the command line).
+// Parses a text. `name` is the file as the user knows it. An empty document is kNull. If `numbered`
+// is false, origins are the bare name (for text from the command line).
 Tree ParseYaml(const std::string& text, const std::string& name, bool numbered = true);
 
 // Replaces ${NAME} and ${NAME:-default} in every value (not in keys); $${ stands for a plain ${. A
 // value with a variable is no longer `quoted`, so "${STEPS}" may give a number.
 void ExpandEnvironment(Tree& tree);
 
-// User text for a one-line message: in double quotes, escaped, shortened.
+// Formats user text for a one-line message: in double quotes, escaped, shortened.
 std::string Quote(const std::string& text);
 
-// A key for a message: unchanged if it is a word, otherwise like Quote.
+// Formats a key for a message: unchanged if it is a word, otherwise like Quote.
 std::string ShowKey(const std::string& key);
 
-// Throws UserError "<what>: …" unless text is UTF-8 without control characters, of at most 1 MiB.
-// line > 0: text is a file, and the message says "<what>:<line>: …".
+// Throws UserError "<what>: …" unless the text is UTF-8 without control characters, of at most 1
+// MiB. If line > 0, the text is a file, and the message says "<what>:<line>: …".
 void CheckText(const std::string& text, const std::string& what, int line = 0);
 
 // A description of a value, for "expected …, got …": `"ten"`, "a list", "a map".

@@ -1,4 +1,4 @@
-// The confusion matrix of a classifier, as text.
+// Formats the confusion matrix of a classifier as text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 namespace plimsoll::trainer {
 namespace {
 
-constexpr size_t kMostColumns = 100;  // of a line with names above its numbers
-constexpr size_t kMostName = 24;      // columns of a name
-constexpr size_t kWorst = 5;          // classes
+constexpr size_t kMostColumns = 100;  // longest line with names above its numbers
+constexpr size_t kMostName = 24;      // longest name, in columns
+constexpr size_t kWorst = 5;          // number of classes listed
 constexpr size_t kConfusions = 10;
 
-// Lines of cells. The first `left` columns are aligned to the left, the others to the right.
+// Formats cells as lines. The first `left` columns are aligned left, the others right.
 std::string Aligned(const std::vector<std::vector<std::string>>& rows, size_t left) {
   std::vector<size_t> widths;
   for (const std::vector<std::string>& row : rows) {
@@ -36,7 +36,7 @@ std::string Aligned(const std::vector<std::vector<std::string>>& rows, size_t le
   return text;
 }
 
-// "97.3 %"; "-" of nothing.
+// A share as text: "97.3 %"; "-" if `all` is 0.
 std::string Share(double part, double all) {
   return all == 0 ? "-" : fmt::format("{:.1f} %", 100 * part / all);
 }
@@ -61,7 +61,7 @@ class Matrix {
   }
 
   std::string Whole() const {
-    // Names above the numbers only where lines stay short.
+    // Shows names above the numbers only if lines stay short.
     size_t columns = kMostName;
     for (size_t k = 0; k < classes_; ++k) columns += 2 + std::max<size_t>(7, Columns(names_[k]));
     const bool heads = named_ && columns <= kMostColumns;
@@ -132,9 +132,9 @@ class Matrix {
 
   size_t classes_;
   std::span<const double> counts_;
-  std::vector<double> labels_, predictions_;  // sums of rows, of columns
+  std::vector<double> labels_, predictions_;  // sums over rows and columns of the matrix
   std::vector<std::string> names_;
-  bool named_ = false;  // by the data
+  bool named_ = false;  // whether the data names the classes
 };
 
 }  // namespace

@@ -42,15 +42,15 @@ double SecondsSince(Clock::time_point start) {
 struct EvalData {
   std::unique_ptr<const data::Source> samples;
   bool is_text = true;         // token sequences
-  std::string key;             // names the data in messages
-  std::string tokenizer = {};  // of the tokens; empty: unknown
+  std::string key;             // the data's name in messages
+  std::string tokenizer = {};  // the tokens' tokenizer; empty: unknown
   std::vector<std::string> class_names = {};
-  int64_t workers = 0;  // threads that prepare samples
+  int64_t workers = 0;  // number of threads that prepare samples
 };
 
 bool IsTokenFile(const std::string& name) { return name.ends_with(".bin"); }
 
-// Windows of the files' tokens, at most `most` of them; 0: all.
+// Opens windows of the files' tokens, at most `most` of them; 0: all.
 EvalData OpenFiles(const TrainedModel& trained, const data::DataOptions& options,
                    const std::vector<std::string>& files, const std::string& key, int64_t most) {
   const std::vector<data::MixturePart> parts = {data::OpenFiles(options, files, key)};
@@ -59,7 +59,7 @@ EvalData OpenFiles(const TrainedModel& trained, const data::DataOptions& options
           .key = key};
 }
 
-// What to evaluate a model on that goes through no token files.
+// Advice on how to evaluate the model on other data than token files, for messages.
 std::string OtherData(const EvalCommand& command, const TrainedModel& trained) {
   if (trained.is_run) {
     return fmt::format(
@@ -90,7 +90,7 @@ EvalData OpenNamedFiles(const EvalCommand& command, const TrainedModel& trained)
               "token files (*.bin)"
             : "--data: names text as well as token files (*.bin); evaluate on one kind at a time");
   }
-  // Examples are packed as the run's are. What else its data need is no rule for other files.
+  // Packs examples as the run does. The run's other requirements do not apply to other files.
   const std::vector<std::string> files = data::ExpandFiles(command.data, options.exclude, "--data");
   if (!data::HoldsExamples(files.front())) options.packing = data::Packing::kConcatenate;
   options.documents_apart = false;
@@ -144,7 +144,7 @@ EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
   return data;
 }
 
-// Of preferences, sets the reference log-probabilities that the run has kept.
+// For preferences: sets the reference log-probabilities that the run has saved.
 void SetReferences(const EvalCommand& command, const TrainedModel& trained,
                    const data::Source& samples) {
   const PreferenceRows rows = samples.PreferenceRows();
@@ -161,7 +161,7 @@ void SetReferences(const EvalCommand& command, const TrainedModel& trained,
   ReferenceLogProbs::Read(path, "").Set(rows, path);
 }
 
-// A live line on stderr, on a terminal only.
+// Shows a live line on stderr, on a terminal only.
 class LiveLine {
  public:
   void Show(const std::string& text) {
@@ -177,12 +177,12 @@ class LiveLine {
 struct EvalResult {
   bool is_text = true;
   double loss = 0;
-  std::vector<EvaluatedMetric> metrics = {};  // besides the loss
-  std::vector<StepMetrics> values = {};       // by objective
+  std::vector<EvaluatedMetric> metrics = {};  // all but the loss
+  std::vector<StepMetrics> values = {};       // values by objective
   std::vector<std::string> class_names = {};
-  std::optional<double> bits_per_byte;  // known where every token is a byte
-  const char* unit = "targets";         // of what is no text
-  int64_t targets = 0;                  // of text, tokens
+  std::optional<double> bits_per_byte;  // known if every token is a byte
+  const char* unit = "targets";         // unit of `targets` for data other than text
+  int64_t targets = 0;                  // number of targets; for text, of tokens
   int64_t batches = 0;
   double seconds = 0;
 
@@ -211,21 +211,22 @@ void PrintJson(const EvalResult& result, const std::string& dtype, const Compile
   for (const EvaluatedMetric& metric : result.metrics) {
     if (metric.info.type.shape.elements() > kMostRowElements) continue;
     json[metric.name] = MetricJson(metric, result.values);
-    // What the rows of a confusion matrix stand for.
+    // The names of a confusion matrix's rows.
     const bool names_rows = !metric.info.rows.empty() && !result.class_names.empty();
     if (names_rows) json["class_names"] = result.class_names;
   }
   PrintAnswer(fmt::format("{}\n", json.dump()));
 }
 
-// True of counts by label and prediction.
+// Whether the metric counts labels and predictions.
 bool IsConfusion(const MetricInfo& metric) {
   const graph::Shape& shape = metric.type.shape;
   return metric.rows == "label" && metric.columns == "prediction" && shape.rank() == 2 &&
          shape.dim(0) == shape.dim(1);
 }
 
-// "dice liver" of "dice.1": a metric of one class ends with its number.
+// The name of a metric for one class, which ends with the class's number: "dice liver" for
+// "dice.1".
 std::string NameWithClass(const std::string& metric, const std::vector<std::string>& class_names) {
   const size_t dot = metric.rfind('.');
   if (dot == std::string::npos) return metric;
@@ -236,8 +237,8 @@ std::string NameWithClass(const std::string& metric, const std::vector<std::stri
   return metric;
 }
 
-// The numbers on a line, then a line or a table for each tensor but those that only others follow
-// from.
+// Prints the scalar metrics on a line, then a line or a table for each tensor, except tensors that
+// only serve to derive others.
 void PrintMetrics(const EvalResult& result) {
   std::string numbers, tensors;
   for (const EvaluatedMetric& metric : result.metrics) {
@@ -284,7 +285,7 @@ void RunEval(const EvalCommand& command) {
   EvalData data = OpenEvalData(command, trained);
   CompileOptions options = InferenceOptions(trained, command.dtype);
   options.evaluate = true;
-  // More rows than samples would only take memory.
+  // More rows than samples would waste memory.
   options.micro_batch =
       std::min(command.batch.value_or(std::max<int64_t>(1, trained.config().train.micro_batch)),
                data.samples->samples().value());
@@ -316,7 +317,7 @@ void RunEval(const EvalCommand& command) {
   if (const std::string unread = batches.Unread(); !unread.empty()) PrintWarning("data: " + unread);
   result.loss = result.values.front().loss;
   result.metrics = EvaluatedMetrics(session.metrics());
-  result.metrics.erase(result.metrics.begin());  // the loss
+  result.metrics.erase(result.metrics.begin());  // removes the loss
   result.class_names = std::move(data.class_names);
   result.seconds = SecondsSince(start);
   if (!std::isfinite(result.loss)) {

@@ -12,30 +12,31 @@
 
 namespace plimsoll::trainer {
 
-// `plimsoll eval`. The folder holds a run (config.yaml), a snapshot or a Hugging Face checkpoint.
+// The options of `plimsoll eval`. The folder holds a run (config.yaml), a snapshot or a Hugging
+// Face checkpoint.
 struct EvalCommand {
   std::string folder;
-  WeightChoice choice;            // of the run's weights
+  WeightChoice choice;            // selects among the run's weights
   std::vector<std::string> sets;  // overrides of the run's configuration
-  // Files to evaluate on, in full: token files (*.bin), else text. Empty: the run's held-out data,
-  // as much of it as the run's own evaluations took.
+  // Files to evaluate completely: token files (*.bin), otherwise text. Empty: the run's held-out
+  // data, as much as the run's own evaluations use.
   std::vector<std::string> data;
-  // Of a Hugging Face checkpoint: a run file whose held-out data is evaluated.
+  // For a Hugging Face checkpoint: a run file whose held-out data is evaluated.
   std::string run_file;
-  std::string tokenizer;         // of `data`; empty: the run's, or the folder's own
-  std::string dtype = "fp32";    // of weights and activations: fp32, bf16, fp16
+  std::string tokenizer;         // tokenizer of `data`; empty: the run's or the folder's own
+  std::string dtype = "fp32";    // type of weights and activations: fp32, bf16, fp16
   std::optional<int64_t> batch;  // sequences at a time; default: the run's micro-batch
-  bool json = false;             // one JSON object instead of sentences
+  bool json = false;             // print one JSON object instead of sentences
 };
-// Prints to stdout; progress goes to stderr, on a terminal. UserError when model or data cannot be
-// read, when there is nothing to evaluate on, or when the loss is not finite (NotFinite).
+// Prints to stdout; shows progress on stderr if it is a terminal. UserError if the model or the
+// data cannot be read, if the data is empty, or if the loss is not finite (NotFinite).
 void RunEval(const EvalCommand& command);
 
-// What a confusion matrix says, for people. `counts`: C rows of C numbers, [label][prediction].
-// `names`: of the classes; empty: they have numbers. A matrix of at most this many classes is shown
-// whole, with the recall of each label and the precision of each prediction; of a larger one, the
-// classes of the lowest recall and the most frequent confusions. Lines that each end with a
-// newline.
+// Describes a confusion matrix for people. `counts`: C rows of C numbers, [label][prediction].
+// `names`: the classes' names; empty: numbers are shown. A matrix of at most kMostShownClasses
+// classes is shown completely, with the recall of each label and the precision of each prediction.
+// For a larger one, lists the classes with the lowest recall and the most frequent confusions. Each
+// line ends with a newline.
 inline constexpr size_t kMostShownClasses = 12;
 std::string ConfusionText(std::span<const double> counts, const std::vector<std::string>& names);
 

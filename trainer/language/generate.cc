@@ -27,14 +27,14 @@ double SecondsSince(Clock::time_point start) {
 }
 
 // A text being continued. A program runs all rows together, so a row that has ended is padded until
-// the others have ended.
+// the others end.
 struct Row {
   Row(const GenerateOptions& options, uint64_t number, size_t prompt)
       : sampler(options.temperature, options.top_k, options.top_p, options.seed + number),
         stop(options.stop),
         length(prompt) {}
 
-  // Adds a token to the text. Returns what certainly belongs to it now.
+  // Appends a token. Returns the part of the text that no stop string can remove.
   std::string Add(const data::Tokenizer& tokenizer, int32_t id) {
     std::string bytes;
     tokenizer.Decode(id, &bytes);
@@ -47,9 +47,9 @@ struct Row {
   Sampler sampler;
   data::Utf8Stream utf8;
   StopText stop;
-  std::string added;  // to the prompt
+  std::string added;  // text after the prompt
   bool ended = false;
-  size_t length = 0;  // tokens that belong to the text
+  size_t length = 0;  // number of tokens in the text
 };
 
 std::string Text(const data::Tokenizer& tokenizer, const std::vector<int32_t>& ids) {
@@ -60,7 +60,7 @@ std::string Text(const data::Tokenizer& tokenizer, const std::vector<int32_t>& i
 
 std::vector<int32_t> EncodePrompt(const data::Tokenizer& tokenizer, const std::string& prompt) {
   std::vector<int32_t> ids = tokenizer.Encode(prompt);
-  // There must be a first token: an empty prompt begins like a document.
+  // The model needs a first token. An empty prompt begins like a document.
   if (ids.empty()) {
     const std::optional<int32_t> end = tokenizer.EndOfText();
     ids = end ? std::vector<int32_t>{*end} : tokenizer.Encode("\n");
@@ -79,7 +79,7 @@ void PrintStatistics(const Generated& generated, const CompiledStep& compiled) {
       FormatBytes(memory.weights), FormatBytes(memory.cache), FormatBytes(memory.rest)));
 }
 
-// The type to compute in; says where a default is not fp32.
+// The type for computing; prints a note if a default is not fp32.
 std::string DtypeOf(const GenerateCommand& command, const TrainedModel& trained) {
   if (!command.dtype.empty()) return command.dtype;
   const std::string dtype = DefaultDtype(trained, DeviceFrom(trained.config()));
@@ -91,7 +91,7 @@ std::string DtypeOf(const GenerateCommand& command, const TrainedModel& trained)
   return dtype;
 }
 
-// What only models that continue texts have.
+// Refuses options for texts if the model generates images.
 void RefuseForTexts(const GenerateCommand& command, const models::Model& model) {
   if (command.for_texts.empty()) return;
   throw UserError(
@@ -99,7 +99,7 @@ void RefuseForTexts(const GenerateCommand& command, const models::Model& model) 
                   command.for_texts.front(), model.family(), WayToImages(command.folder)));
 }
 
-// What is for conversations, or for the continuation of one text.
+// Refuses options for conversations without --chat, and options for a single text with it.
 void CheckConversation(const GenerateCommand& command) {
   const ConversationOptions& chat = command.chat;
   const std::string way = fmt::format("plimsoll generate {} --chat", command.folder);
@@ -117,7 +117,7 @@ void CheckConversation(const GenerateCommand& command) {
   }
 }
 
-// What only models that make images have.
+// Refuses options for images if the model continues texts.
 void RefuseForImages(const GenerateCommand& command, const models::Model& model) {
   const ImageOptions& images = command.images;
   for (const auto& [option, given] :
@@ -219,7 +219,7 @@ void RunGenerate(const GenerateCommand& command) {
     return GenerateImages(command.images, command.dtype.empty() ? "fp32" : command.dtype, trained);
   }
   RefuseForImages(command, *trained.model);
-  models::TextSizesOf(*trained.model);  // or it has nothing to continue
+  models::TextSizesOf(*trained.model);  // refuses models that do not continue texts
   const std::string name = trained.Tokenizer(command.tokenizer);
   if (name.empty()) {
     throw UserError(command.folder + ": no tokenizer; name one with --tokenizer (byte, or a path)");
@@ -236,7 +236,7 @@ void RunGenerate(const GenerateCommand& command) {
 
   CompileOptions options = InferenceOptions(trained, dtype);
   options.generate_rows = config.sample.count;
-  // The context need not exceed the text to be written: the last token drawn needs no place.
+  // The context need not exceed the complete text. The last drawn token is never an input.
   const int64_t length =
       static_cast<int64_t>(EncodePrompt(*tokenizer, sampling.prompt).size()) + sampling.tokens - 1;
   options.generate_context = std::min(config.model.sequence(), length);

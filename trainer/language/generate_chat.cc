@@ -28,7 +28,8 @@ namespace {
 constexpr const char* kUser = "user";
 constexpr const char* kAssistant = "assistant";
 
-// --chat-template; else the run's; else the tokenizer's own; else the one next to the weights.
+// Chooses the template: --chat-template; otherwise the run's, the tokenizer's own, or the one next
+// to the weights, in this order.
 data::ChatOptions TemplateOptions(const ConversationOptions& chat, const TrainedModel& trained,
                                   const data::Tokenizer& tokenizer) {
   data::ChatOptions options;
@@ -42,7 +43,7 @@ data::ChatOptions TemplateOptions(const ConversationOptions& chat, const Trained
     options.chat_template = runs;
     options.key = "data.chat_template";
   } else if (!runs.empty()) {
-    options.chat_template = beside;  // a copy of the run's
+    options.chat_template = beside;  // a copy of the run's template
   } else {
     const std::string& folder = tokenizer.facts().folder;
     const bool has_own = !folder.empty() && data::ChatTemplateIn(folder, options.key);
@@ -57,7 +58,7 @@ void RequireUtf8(std::string_view text, const std::string& where) {
   });
 }
 
-// The turns so far, and the texts that they make.
+// The turns so far, and their rendered text.
 class Conversation {
  public:
   Conversation(data::ChatRenderer& renderer, const data::Tokenizer& tokenizer,
@@ -67,15 +68,15 @@ class Conversation {
     first_ = chat_.messages.size();
   }
 
-  // The ids to continue, at most as many as the context, after another turn of the user. Leaves out
-  // the oldest turns, as long as there are any and an answer of `room` tokens does not fit. A turn
-  // that is refused by a UserError changes nothing.
+  // Adds a turn of the user, and returns the ids to continue, at most as many as the context. Drops
+  // the oldest turns while an answer of `room` tokens does not fit. If a UserError refuses the
+  // turn, nothing changes.
   std::vector<int32_t> Ask(std::string words, int64_t room, const std::string& where) {
     data::Chat chat = chat_;
     chat.messages.push_back({kUser, std::move(words)});
     int64_t left_out = 0;
     std::vector<int32_t> ids = Encode(chat, where);
-    // The last token drawn needs no place.
+    // The last drawn token is never an input.
     while (std::ssize(ids) + room - 1 > context_ && chat.messages.size() > first_ + 2) {
       const auto oldest = chat.messages.begin() + static_cast<int64_t>(first_);
       chat.messages.erase(oldest, oldest + 2);
@@ -116,13 +117,13 @@ class Conversation {
   const data::Tokenizer& tokenizer_;
   int64_t context_;
   data::Chat chat_;
-  size_t first_;  // of the messages, after the system's
+  size_t first_;  // index of the first message after the system's
 };
 
-// Lines of the user, with a prompt on a terminal.
+// Reads the user's lines; on a terminal, with a prompt.
 class Lines {
  public:
-  // nullopt: the conversation ends.
+  // The user's next turn; nullopt: the conversation ends.
   std::optional<std::string> Next() {
     if (terminal_) PrintNote("> ");
     std::string line;
@@ -143,7 +144,7 @@ class Lines {
   int64_t number_ = 0;
 };
 
-// Prints an answer piece by piece, and keeps it, without the template's white space before it.
+// Prints an answer piece by piece, and stores it without the template's leading white space.
 class Answer {
  public:
   explicit Answer(std::string_view lead) : lead_(lead) {}
@@ -180,7 +181,7 @@ void PrintTotals(const Totals& totals, const CompiledStep& compiled) {
       FormatBytes(memory.cache), FormatBytes(memory.rest)));
 }
 
-// True of a token that tokenizers write like <|im_end|>, </s> or [/INST].
+// Whether a token looks like a mark of tokenizers: <|im_end|>, </s> or [/INST].
 bool IsWrittenAsMark(std::string_view token) {
   return token.size() > 2 && ((token.starts_with('<') && token.ends_with('>')) ||
                               (token.starts_with('[') && token.ends_with(']')));
@@ -260,7 +261,7 @@ void GenerateChat(const ConversationOptions& chat, const std::string& dtype,
       prompt = conversation.Ask(*std::move(line), room, lines.where());
     } catch (const UserError& error) {
       if (!lines.terminal()) throw;
-      PrintWarning(error.what());  // who sees it can say something else
+      PrintWarning(error.what());  // the user can try another turn
       continue;
     }
     sampling.tokens = std::min(given.tokens, context - std::ssize(prompt) + 1);
@@ -283,7 +284,7 @@ void GenerateChat(const ConversationOptions& chat, const std::string& dtype,
     ++totals.answers;
     totals.tokens += generated.tokens;
     totals.seconds += generated.prompt_seconds + generated.seconds;
-    ++sampling.seed;  // or answers would repeat their draws
+    ++sampling.seed;  // otherwise each answer would repeat the draws
   }
   PrintTotals(totals, session.compiled());
 }

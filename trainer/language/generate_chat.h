@@ -1,5 +1,5 @@
-// `plimsoll generate --chat`: a conversation with a model that was trained on chats. Each turn, the
-// conversation so far becomes a text by the chat template, which the model continues.
+// `plimsoll generate --chat`: a conversation with a model trained on chats. In each turn, the chat
+// template converts the conversation so far to a text, which the model continues.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,30 @@ struct GenerateOptions;
 struct ConversationOptions {
   bool asked = false;
   std::string chat_template;          // a Jinja file, or "chatml"; empty: the run's or the model's
-  std::optional<std::string> system;  // what the system's turn says, before all others
+  std::optional<std::string> system;  // text of the system's turn, which comes first
 };
 
-// What a template writes around the words of the assistant's turns.
+// The text that a template adds around the assistant's turns.
 struct TurnMarks {
-  std::string lead;            // white space between the beginning of a turn and its words
+  std::string lead;            // white space between a turn's beginning and its text
   std::optional<int32_t> end;  // the token that ends a turn
-  std::string stop;            // the text that ends it, where that is no token; empty: nothing does
+  std::string stop;            // the text that ends a turn, if no token does; empty: none
 };
-// Finds the marks in a rendered chat of `system`, a question and an answer. Throws a UserError when
-// the template refuses such a chat.
+// Finds the marks by rendering a chat of `system`, a question and an answer. UserError if the
+// template refuses such a chat.
 TurnMarks FindTurnMarks(data::ChatRenderer& renderer, const data::Tokenizer& tokenizer,
                         const std::optional<std::string>& system);
 
-// Reads a turn of the user a line from standard input, up to an empty line or the end, and writes
-// the assistant's answers to standard output as they appear, each with a line end after it. An
-// answer ends as other texts of the model do, and with the template's end of a turn.
+// Reads the user's turns from standard input, each up to an empty line or the end of input. Writes
+// the assistant's answers to standard output as they grow, each followed by a line end. An answer
+// ends like other texts of the model, and at the template's end of a turn.
 //
-// The model's context limits a conversation: the oldest turns are left out, with a note, until the
-// rest leaves room for `sampling.tokens`, or for a quarter of the context. `sampling.prompt` is not
-// used.
+// The model's context limits a conversation: the oldest turns are dropped, with a note, until there
+// is room for `sampling.tokens`, or for a quarter of the context. `sampling.prompt` is not used.
 //
-// UserErrors: there is no template, or nothing to render it with; it refuses the conversation; the
-// system's and the user's last turn alone are longer than the context; a line is no UTF-8.
-// NotFinite when logits hold NaN or infinity.
+// UserErrors: no template exists, or it cannot be rendered; the template refuses the conversation;
+// the system's turn and the user's last turn alone exceed the context; a line is not UTF-8.
+// NotFinite if logits contain NaN or infinity.
 void GenerateChat(const ConversationOptions& chat, const std::string& dtype,
                   const GenerateOptions& sampling, const TrainedModel& trained,
                   const data::Tokenizer& tokenizer);

@@ -31,8 +31,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kBatch = 64;        // images at a time
-constexpr double kQuietSeconds = 10;  // at least, between two lines of progress
+constexpr int64_t kBatch = 64;        // number of images at a time
+constexpr double kQuietSeconds = 10;  // least time between two lines of progress
 
 void CheckOptions(const ImageOptions& options, const TrainedModel& trained) {
   if (!options.count) {
@@ -45,15 +45,15 @@ void CheckOptions(const ImageOptions& options, const TrainedModel& trained) {
   }
 }
 
-// "000001.png": written by this command.
+// Whether this command wrote the file: its name is like "000001.png".
 bool IsMade(const std::filesystem::path& path) {
   const std::string stem = path.stem();
   return path.extension() == ".png" && stem.size() == 6 &&
          stem.find_first_not_of("0123456789") == stem.npos;
 }
 
-// New or empty, so that no file that is there is written over; or the images that it holds are to
-// be replaced, which are returned.
+// Makes sure that the folder is new or empty, so that no file is overwritten. With `overwrite`,
+// returns the images in it that will be replaced.
 std::vector<std::filesystem::path> MakeImageFolder(const std::string& folder, bool overwrite) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -77,7 +77,7 @@ std::vector<std::filesystem::path> MakeImageFolder(const std::string& folder, bo
   return made;
 }
 
-// The objective whose evaluation leaves images.
+// The objective whose evaluation generates images.
 size_t ObjectiveOfImages(const CompiledStep& compiled) {
   const std::vector<int>& programs = compiled.step.evaluations;
   const auto found = std::ranges::find_if(programs, [&](int program) {
@@ -87,7 +87,7 @@ size_t ObjectiveOfImages(const CompiledStep& compiled) {
   return static_cast<size_t>(found - programs.begin());
 }
 
-// A model in memory that makes images of noise.
+// A model in memory that generates images from noise.
 class ImageMaker {
  public:
   ImageMaker(int64_t batch, const std::string& dtype, const TrainedModel& trained)
@@ -115,7 +115,7 @@ class ImageMaker {
   const CompiledStep& compiled() const { return session_->compiled(); }
   graph::Shape shape() const { return session_->ShapeOf(kMadeImages); }  // [B,H,W,C]
 
-  // As many as the batch has: images `first`, `first` + 1, …
+  // Generates a batch: images `first`, `first` + 1, …
   std::vector<float> Make(int64_t first) {
     data::FillNoise(*noise_, first, seed_);
     session_->RunEvaluation(objective_);
@@ -137,7 +137,7 @@ class ImageMaker {
   const Slot* noise_ = nullptr;
 };
 
-// `image`: [H,W,C].
+// Writes a PNG file; `image` is [H,W,C].
 void WriteImage(const std::string& path, const graph::Shape& shape, std::span<const float> image) {
   std::vector<uint8_t> pixels(image.size());
   std::ranges::transform(image, pixels.begin(), &Brightness);
@@ -154,7 +154,7 @@ std::string WayToImages(const std::string& folder) {
 }
 
 uint64_t NoiseSeed(int64_t seed) {
-  constexpr uint64_t kPurpose = 0x67656e6572617465;  // "generate"
+  constexpr uint64_t kPurpose = 0x67656e6572617465;  // "generate" in ASCII
   return Hash(static_cast<uint64_t>(seed), kPurpose);
 }
 

@@ -1,5 +1,5 @@
-// Sampling of the next token (temperature, top-k, top-p) from its logits, which come by the
-// key-value cache where it is valid.
+// Computes the next token's logits with the key-value cache while it is valid, and samples the
+// token (temperature, top-k, top-p).
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -10,8 +10,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Writes tokens [first, first + count) of each text to the rows of a slot; the rest of a row is
-// filled with token 0, on which none of the used logits depends.
+// Writes tokens [first, first + count) of each text to the rows of a slot. The rest of a row is
+// filled with token 0; no used logits depend on it.
 void FillRows(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count,
               std::span<int32_t> slot) {
   const int64_t length = static_cast<int64_t>(slot.size() / texts.size());
@@ -56,7 +56,7 @@ std::span<const float> NextToken::Logits(std::span<const std::vector<int32_t>> t
   return logits_;
 }
 
-// The last token is always computed: its logits are wanted.
+// The last token is always computed, because its logits are needed.
 int64_t NextToken::CachedOf(std::span<const std::vector<int32_t>> texts, int64_t first,
                             int64_t count) const {
   int64_t cached = std::min(cached_, count - 1);
@@ -85,8 +85,8 @@ void NextToken::Extend(std::span<const std::vector<int32_t>> texts, int64_t firs
   const int64_t window = static_cast<int64_t>(prefill_.size()) / rows_;
   while (cached_ < count) {
     const bool one = count - cached_ == 1;
-    // The last window of a prompt reaches back over tokens that are already in the cache: it
-    // computes the same keys and values for them again.
+    // The last window of a prompt may begin before the end of the cache. It then recomputes the
+    // same keys and values.
     const int64_t begin = one ? cached_ : std::min(cached_, std::max<int64_t>(0, count - window));
     const int64_t end = one ? count : std::min(count, begin + window);
     std::vector<int32_t>& tokens = one ? decode_ : prefill_;

@@ -18,7 +18,7 @@ NotFinite ExplainNotFinite(const TrainedModel& trained, Session& session, const 
   std::ranges::copy(adapters::Parameters(session.compiled().options.lora),
                     std::back_inserter(parameters));
   for (const models::ParameterInfo& parameter : parameters) {
-    if (!session.Carries(parameter.name)) continue;  // not every program has every head
+    if (!session.Carries(parameter.name)) continue;  // some programs lack some heads
     const std::vector<float> values = session.ReadParameter(parameter.name);
     if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) continue;
     return NotFinite(fmt::format(

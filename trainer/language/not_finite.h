@@ -9,16 +9,15 @@
 
 namespace plimsoll::trainer {
 
-// Logits or a loss with NaN or infinity: no result can be reported or drawn. The work had begun, so
-// this is not a user mistake, which exit code 2 stands for.
+// The error for NaN or infinite logits or losses: no result can be reported or drawn. The work had
+// begun, so exit code 2, for user mistakes, is wrong.
 class NotFinite : public UserError {
  public:
   explicit NotFinite(const std::string& message) : UserError(message, ExitCode::kInternal) {}
 };
 
-// For a model that was loaded into `session` in type `dtype`: says whether its weights are the
-// cause, and in which parameter, or whether numbers overflow later. `what`: "the held-out loss is
-// nan".
+// Makes the error for a model that was loaded into `session` in type `dtype`. Says whether a weight
+// is the cause, and which, or whether numbers overflow later. `what`: "the held-out loss is nan".
 NotFinite ExplainNotFinite(const TrainedModel& trained, Session& session, const std::string& dtype,
                            const std::string& what);
 

@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Json = nlohmann::ordered_json;
 
-// Refuses options that only models of another kind have.
+// Refuses options for other kinds of models.
 void RefuseOptions(const PredictCommand& command, const models::Model& model, bool segments,
                    bool tells_pictures) {
   for (const auto& [option, given, fits, kind] :
@@ -56,7 +56,7 @@ Predicted Predict(const PredictCommand& command, TrainedModel trained) {
                               command.folder, trained.model->family()));
 }
 
-// The numbers of the `count` largest logits, of equal ones the smaller number first.
+// The indices of the `count` largest logits; of equal ones the smaller index comes first.
 std::vector<int64_t> LargestOf(std::span<const float> logits, int64_t count) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
@@ -92,7 +92,7 @@ void AddLabels(std::span<const float> logits, const std::vector<std::string>& na
   line["candidates"] = CandidateList(LikeliestLabels(logits, top), names);
 }
 
-// "cat 90.1 %, dog 60.0 %; then bird 0.3 %", of which the first `said` are the prediction.
+// "cat 90.1 %, dog 60.0 %; then bird 0.3 %": the first `said` candidates are the prediction.
 std::string CandidatesText(std::span<const Candidate> candidates, int64_t said,
                            const std::vector<std::string>& names) {
   std::string text = said == 0 ? "none" : "";

@@ -1,5 +1,5 @@
-// What a trained model says of single inputs: the class of a picture or a text, the classes of a
-// volume's voxels, the words behind masks.
+// Predicts single inputs with a trained model: the class of a picture or a text, the classes of a
+// volume's voxels, the words at masks.
 #pragma once
 
 #include <cstdint>
@@ -17,57 +17,62 @@
 
 namespace plimsoll::trainer {
 
-// `plimsoll predict`. The folder holds a run (config.yaml), a snapshot or a Hugging Face
-// checkpoint.
+// The options of `plimsoll predict`. The folder holds a run (config.yaml), a snapshot or a Hugging
+// Face checkpoint.
 struct PredictCommand {
   std::string folder;
-  WeightChoice choice;                 // of the run's weights
-  std::vector<std::string> sets;       // overrides of the run's configuration
-  std::vector<std::string> inputs;     // files and folders: pictures, volumes, texts of a line each
-  std::vector<std::string> texts;      // instead of files
-  std::string run_file;                // of a Hugging Face checkpoint: how its data is prepared
-  std::string tokenizer;               // of texts; empty: the run's, or the folder's own
-  std::string dtype = "fp32";          // of weights and activations: fp32, bf16, fp16
-  std::optional<int64_t> batch = {};   // inputs at a time; default: the run's micro-batch
-  int64_t top = 3;                     // candidates that are shown
-  std::string to;                      // of volumes: the folder of their segmentations
-  bool overwrite = false;              // other weights' there are replaced
-  std::optional<double> overlap = {};  // of a volume's windows, a part of their sides; default:
-                                       // that of the run's evaluations
-  // Of pictures: the file to which the features that the classifier's last layer reads are written,
-  // f32[pictures, D] in NumPy's form (formats/npy.h), in the order of the lines. They are kept in
+  WeightChoice choice;            // selects among the run's weights
+  std::vector<std::string> sets;  // overrides of the run's configuration
+  // Files and folders of pictures, volumes, or texts (one per line).
+  std::vector<std::string> inputs;
+  std::vector<std::string> texts;  // texts given instead of files
+  // For a Hugging Face checkpoint: defines how data is prepared.
+  std::string run_file;
+  std::string tokenizer;              // tokenizer of texts; empty: the run's or the folder's own
+  std::string dtype = "fp32";         // type of weights and activations: fp32, bf16, fp16
+  std::optional<int64_t> batch = {};  // number of inputs at a time; default: the run's micro-batch
+  int64_t top = 3;                    // number of candidates to print
+  std::string to;                     // output folder for the segmentations of volumes
+  bool overwrite = false;             // replace files of other weights in `to`
+  // For volumes: the overlap of windows as a fraction of their sides; default: that of the run's
+  // evaluations.
+  std::optional<double> overlap = {};
+  // For pictures: the output file for the features that the classifier's last layer reads,
+  // f32[pictures, D] in NumPy's format (formats/npy.h), in the order of the lines. Features stay in
   // memory until the end.
   std::string features = {};
-  // Of volumes: takes the place of the run's memory.host_budget ("8GiB"); empty: doesn't.
+  // For volumes: replaces the run's memory.host_budget ("8GiB"); empty: keeps it.
   std::string host_budget = {};
-  bool json = false;  // a JSON object a line instead of sentences
+  bool json = false;  // print a JSON object per line instead of sentences
 };
-// Prints a line for each input to stdout, in order, and what it took to stderr; of several pictures
-// also the share of each class, of volumes with labels their mean Dice. Of several files of
-// pictures or volumes those that cannot be read get a warning each, and a UserError at the end
-// counts them. UserError when model or input cannot be read, when the model continues texts, or
-// when its numbers are none (NotFinite).
+// Prints a line for each input to stdout, in order, and the time and memory taken to stderr. For
+// several pictures also prints the share of each class, for volumes with labels their mean Dice. If
+// several files of pictures or volumes are given, each unreadable one gets a warning, and a
+// UserError at the end counts them. UserError if the model or the input cannot be read, if the
+// model continues texts, or if results are not finite (NotFinite).
 void RunPredict(const PredictCommand& command);
 
-// The parts of the command, by what the model reads and says. Each compiles the forward program
-// that it needs, prints the predictions, and returns how many inputs there were.
+// The parts of the command, for each kind of input and output. Each compiles the forward program
+// that it needs, prints the predictions, and returns the number of inputs.
 
 // A model in memory, compiled for predictions.
 class Predictor {
  public:
-  // `rows`: inputs at a time. Classifiers run the program that evaluations run; with `masks`, the
-  // logits of one position of each row are wanted.
+  // `rows`: the number of inputs at a time. Classifiers run the program of evaluations. With
+  // `masks`, the program computes the logits of one position of each row.
   Predictor(const TrainedModel& trained, const PredictCommand& command, int64_t rows, bool masks);
 
   Session& session() { return *session_; }
   int64_t rows() const { return rows_; }
   int64_t sequence() const { return session_->compiled().options.sequence; }
 
-  // The slots of a classifier's program are filled: [rows, classes], of pixels [rows, …, classes].
+  // Runs a classifier; fill its slots first. Returns [rows, classes], for pixels [rows, …,
+  // classes].
   std::vector<float> ClassLogits();
-  // Of the same inputs, after ClassLogits(): [rows, D]. Where the command asks for features.
+  // The features [rows, D] of the inputs of the last ClassLogits(). Requires that the command asks
+  // for features.
   std::vector<float> ClassFeatures() { return session_->Read<float>(kClassFeatures); }
-  // The logits program's inputs are written: [rows, vocabulary].
+  // Runs the logits program; fill its inputs first. Returns [rows, vocabulary].
   std::vector<float> MaskLogits();
 
  private:
@@ -81,19 +86,20 @@ class Predictor {
   std::unique_ptr<Session> session_;
 };
 
-// Inputs at a time where there are that many.
+// The number of inputs at a time, at most `inputs`.
 int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs);
 
-// The configuration that says how the model's inputs are prepared, if there is one: the run's, or
-// what a snapshot alone records of it.
+// The configuration that defines how inputs are prepared, if one exists: the run's, or the part
+// that a snapshot records.
 std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
                                               const TrainedModel& trained);
 
 struct Predicted {
   int64_t inputs = 0;
   InferenceMemory memory = {};
-  int64_t host = 0;  // of volumes: bytes of the host, in addition to the arena (volume_needs.h)
-  std::string problem = {};  // with inputs that were left out; empty: there were none
+  // For volumes: bytes of host memory in addition to the arena (volume_needs.h).
+  int64_t host = 0;
+  std::string problem = {};  // message about inputs that were skipped; empty: none
 };
 Predicted PredictPictures(const PredictCommand& command, const TrainedModel& trained);
 Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trained);
@@ -101,35 +107,36 @@ Predicted PredictTexts(const PredictCommand& command, const TrainedModel& traine
 Predicted FillMasks(const PredictCommand& command, TrainedModel trained);
 
 struct Candidate {
-  int64_t number = 0;  // class or token
+  int64_t number = 0;  // number of a class or a token
   double probability = 0;
 };
-// The `count` likeliest of the softmax of the logits, of equal ones the smaller number first.
+// The `count` most likely candidates by the softmax of the logits; of equal ones the smaller number
+// comes first.
 std::vector<Candidate> Likeliest(std::span<const float> logits, int64_t count);
-// The same of the sigmoid of each.
+// Like Likeliest, but by the sigmoid of each logit.
 std::vector<Candidate> LikeliestLabels(std::span<const float> logits, int64_t count);
 
-// "97.3 %"
+// A probability as text: "97.3 %".
 std::string PercentText(double probability);
 
-// The names of the model's classes: those that the run's file gives, or those that came with the
-// weights; empty: there are none.
+// The names of the model's classes, from the run's file or from the weights; empty: the classes
+// have no names.
 std::vector<std::string> ClassNamesOf(const TrainedModel& trained);
-// One of these, or the number of a class that has none.
+// The class's name in `names`; its number if it has no name.
 std::string ClassName(const std::vector<std::string>& names, int64_t number);
 
-// Where an input comes from: a file, and the number of a picture or a line in it.
+// The place of an input: a file, and the number of a picture or a line in it.
 struct InputPlace {
   std::string file;
-  const char* unit = "index";  // of the number: "index" or "line"
-  int64_t number = -1;         // -1: the file is the input
+  const char* unit = "index";  // unit of `number`: "index" or "line"
+  int64_t number = -1;         // -1: the complete file is the input
 };
-// The prediction for an input, of the logits of a classifier, as a line for people or for programs.
+// The prediction for an input as a line for people or programs, from a classifier's logits.
 std::string PredictionLine(const InputPlace& place, std::span<const float> logits,
                            models::ProblemType problem, const std::vector<std::string>& names,
                            const PredictCommand& command);
-// The classes that the prediction says: the likeliest; of several labels those that are likelier
-// than not, by their likelihood; of a number none.
+// The predicted classes: the most likely one; for several labels, those with a probability above
+// one half, most likely first; for a regression, none.
 std::vector<int64_t> PredictedClasses(std::span<const float> logits, models::ProblemType problem);
 
 }  // namespace plimsoll::trainer

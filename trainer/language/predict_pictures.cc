@@ -1,4 +1,4 @@
-// `plimsoll predict` of models that tell pictures apart.
+// `plimsoll predict` for models that classify pictures.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,7 +27,7 @@ namespace {
 
 data::ImagePreparation PreparationOf(const PredictCommand& command, const TrainedModel& trained,
                                      const data::ImageSize& model) {
-  // What stands beside an adapter's base weights is not about the run.
+  // The preparation file next to an adapter's base weights does not describe the run.
   const std::string file = trained.weights + "/" + data::kPreparationFile;
   const bool is_its_own = command.run_file.empty() && !trained.config().lora.asked();
   if (std::error_code ignored; is_its_own && std::filesystem::exists(file, ignored)) {
@@ -46,7 +46,7 @@ data::ImagePreparation PreparationOf(const PredictCommand& command, const Traine
       command.folder, data::kPreparationFile));
 }
 
-// The model's input of images, [B,H,W,C]. Those of labels get none.
+// The model's image input, [B,H,W,C]. Its label inputs are left unfilled.
 const Slot& ImagesOf(const Session& session, const PredictCommand& command) {
   const Slot* images = nullptr;
   for (const Slot& slot : session.slots()) {
@@ -68,12 +68,12 @@ const Slot& ImagesOf(const Session& session, const PredictCommand& command) {
   return *images;
 }
 
-// Features of pictures, a row each, in NumPy's form. The file appears with Write().
+// Writes features of pictures, one row each, in NumPy's format. The file appears with Write().
 class FeatureFile {
  public:
   FeatureFile(const std::string& path, int64_t width) : path_(path), file_(path), width_(width) {}
 
-  // The first `rows` of a batch.
+  // Adds the first `rows` of a batch.
   void Add(std::span<const float> batch, int64_t rows) {
     const std::span<const float> taken = batch.first(static_cast<size_t>(rows * width_));
     features_.insert(features_.end(), taken.begin(), taken.end());
@@ -93,10 +93,11 @@ class FeatureFile {
   std::vector<float> features_;
 };
 
-// "200 pictures: Trouser 9.5 %, Dress 90.5 %", in the order of the classes' numbers.
+// The share of each class as text: "200 pictures: Trouser 9.5 %, Dress 90.5 %", ordered by class
+// number.
 std::string SharesText(const std::map<int64_t, int64_t>& counts, int64_t pictures,
                        const std::vector<std::string>& names) {
-  constexpr size_t kMost = 100;  // in a line
+  constexpr size_t kMost = 100;  // classes in a line
   if (counts.size() > kMost) {
     return fmt::format("{} pictures of {} classes\n", pictures, counts.size());
   }
@@ -142,7 +143,7 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
   }
   const std::vector<std::string> names = ClassNamesOf(trained);
   const models::ProblemType problem = trained.model->problem_type().value();
-  std::optional<FeatureFile> features;  // where they are asked for
+  std::optional<FeatureFile> features;  // only if the command asks for them
   if (!command.features.empty()) {
     features.emplace(command.features, predictor.session().ShapeOf(kClassFeatures).dim(1));
   }
@@ -150,9 +151,9 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
   std::ranges::fill(images.values<float>(), 0.0f);
 
   Predicted predicted;
-  std::map<int64_t, int64_t> counts;  // of pictures, by the predicted class
-  std::vector<InputPlace> waiting;    // the rows of the batch that are filled
-  bool reading = false;               // a file, and not predicting
+  std::map<int64_t, int64_t> counts;  // number of pictures, by predicted class
+  std::vector<InputPlace> waiting;    // inputs of the batch's filled rows
+  bool reading = false;               // whether a file is being read, not predicted
   const auto run = [&] {
     if (waiting.empty()) return;
     reading = false;

@@ -1,4 +1,5 @@
-// `plimsoll predict` of models that read whole texts: classes of texts, and words behind masks.
+// `plimsoll predict` for models that read complete texts: predicts classes of texts, or words at
+// masks.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -49,7 +50,7 @@ std::vector<std::string> FilesOf(const std::vector<std::string>& paths) {
   return files;
 }
 
-// A line with one tab is a pair of texts; several are blanks of one text.
+// Parses a line. One tab separates a pair of texts; several tabs are blanks of one text.
 InputText Parse(const InputPlace& place, std::string_view line) {
   const size_t tab = line.find('\t');
   if (tab == std::string_view::npos || tab != line.rfind('\t')) {
@@ -68,9 +69,9 @@ InputText ParseObject(const InputPlace& place, std::string_view line) {
   return text;
 }
 
-// The lines of the files that aren't blank, each a text or two with a tab between; of *.jsonl the
-// members "text" and "text_pair" (data/texts/labelled_source.cc), whatever the labels. Of a folder,
-// all of its files. In place of files, the texts given with --text. UserErrors name file and line.
+// The non-blank lines of the files: each is a text, or two texts separated by a tab. For *.jsonl,
+// the members "text" and "text_pair" (data/texts/labelled_source.cc); labels are ignored. For a
+// folder, all its files. Without files, the texts given with --text. UserErrors name file and line.
 std::vector<InputText> ReadInputTexts(const PredictCommand& command) {
   std::vector<InputText> texts;
   const auto place = [](const std::string& file, int64_t number) {
@@ -137,7 +138,7 @@ void WarnOfTruncation(const data::EncodedTexts& encoded) {
                            encoded.truncated(), encoded.count(), encoded.sequence()));
 }
 
-// Rows of a text-reading program, where the host fills them.
+// The input rows of a text program, which the host fills.
 struct TextRows {
   TextRows(int64_t rows, int64_t sequence)
       : tokens(static_cast<size_t>(rows * sequence)),
@@ -155,18 +156,18 @@ struct TextRows {
   }
 
   std::vector<int32_t> tokens, types, lengths;
-  std::vector<int32_t> last;  // the position whose logits are wanted
+  std::vector<int32_t> last;  // the positions whose logits are needed
 };
 
 // A [MASK] in a text.
 struct Mask {
   size_t text = 0;
-  int32_t position = 0;  // of its token
+  int32_t position = 0;  // position of its token
   std::vector<Candidate> candidates = {};
 };
 
-// Makes attention leave padding out: a text alone is as long as it is, however full the samples
-// were in training. The weights are the same.
+// Makes attention skip padding: a single text has its own length, even if samples in training were
+// always full. The weights stay the same.
 void ReadPadded(TrainedModel& trained) {
   const std::vector<Setting>& known = models::FindFamily(trained.model->family())->settings;
   if (std::ranges::find(known, "padded", &Setting::name) == known.end()) return;
@@ -184,7 +185,8 @@ size_t Occurrences(const std::string& text, const std::string& word) {
   return count;
 }
 
-// The masks of all texts, in order. UserError for a text without one, or with one that is cut off.
+// The masks of all texts, in order. UserError for a text without a mask, or whose mask is
+// truncated.
 std::vector<Mask> FindMasks(const std::vector<InputText>& texts, const data::EncodedTexts& encoded,
                             int32_t mask, const std::string& word) {
   std::vector<Mask> masks;
@@ -214,7 +216,7 @@ std::vector<Mask> FindMasks(const std::vector<InputText>& texts, const data::Enc
   return masks;
 }
 
-// The token as a word of a text: without the space that decoding puts before it.
+// The token as a word in a text, without the space that decoding adds before it.
 std::string WordOf(const data::Tokenizer& tokenizer, int64_t id) {
   std::string text;
   tokenizer.Decode(static_cast<int32_t>(id), &text);
@@ -222,13 +224,13 @@ std::string WordOf(const data::Tokenizer& tokenizer, int64_t id) {
   return text;
 }
 
-// As it is shown alone: a piece that goes on a word with ## before it.
+// The token as it is shown alone; a piece that continues a word begins with ##.
 std::string TokenText(const data::Tokenizer& tokenizer, int64_t id) {
   const bool continues = tokenizer.ContinuesWord(static_cast<int32_t>(id)).value_or(false);
   return (continues ? "##" : "") + WordOf(tokenizer, id);
 }
 
-// The text with the likeliest words in the places of its masks; `next` is the first of these.
+// The text with its masks replaced by the most likely words; `next` is the first mask of the text.
 std::string Filled(std::string text, const std::string& word, const data::Tokenizer& tokenizer,
                    const Mask*& next, const Mask* end) {
   for (size_t at = text.find(word); at != text.npos && next != end; at = text.find(word, at)) {
@@ -325,11 +327,11 @@ Predicted FillMasks(const PredictCommand& command, TrainedModel trained) {
     throw UserError(command.folder + ": the model would read the padding of short texts as text");
   }
 
-  // A row for each mask: what stands behind another mask of the same text isn't known.
+  // One row per mask, because the model must not know the words at other masks of the text.
   TextRows rows(predictor.rows(), encoded.sequence());
   const data::TextSlots slots = rows.slots();
   Session& session = predictor.session();
-  size_t printed = 0;  // masks
+  size_t printed = 0;  // number of masks printed
   for (int64_t first = 0; first < std::ssize(masks); first += predictor.rows()) {
     const int64_t count = std::min(predictor.rows(), std::ssize(masks) - first);
     for (int64_t row = 0; row < predictor.rows(); ++row) {
@@ -351,7 +353,7 @@ Predicted FillMasks(const PredictCommand& command, TrainedModel trained) {
       masks[static_cast<size_t>(first + row)].candidates = Likeliest(
           std::span(logits).subspan(static_cast<size_t>(row) * vocab, known), command.top);
     }
-    // The texts all of whose masks are known.
+    // Prints the texts whose masks are all predicted.
     const auto done = static_cast<size_t>(first + count);
     while (printed < done) {
       size_t end = printed;

@@ -1,5 +1,5 @@
-// `plimsoll predict` of models that give each voxel of volumes a class: it runs windows that cover
-// a volume, merges their logits, and writes the likeliest classes as a NIfTI file like the input.
+// `plimsoll predict` for models that classify the voxels of volumes. Runs windows that cover a
+// volume, merges their logits, and writes the most likely classes as a NIfTI file like the input.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,30 +39,29 @@
 namespace plimsoll::trainer {
 namespace {
 
-// predictions.json in a folder of predictions: whose they are, so that none is taken for another
-// model's.
+// predictions.json in a folder of predictions: records which weights made them, so that no other
+// model claims them.
 class PredictionRecord {
  public:
-  // Files to write by their names, each with the absolute path of what it is predicted from.
+  // The files to write, by name, with the absolute path of each one's input.
   using Inputs = std::map<std::string, std::string>;
 
-  // UserError (--to) when the folder holds one of the files, or predictions, that these weights
-  // have not made, or a prediction of another input of that name, unless `overwrite`. Writes
-  // nothing.
+  // UserError (--to) if the folder holds one of the files, predictions of other weights, or a
+  // prediction of another input with the same name, unless `overwrite`. Writes nothing.
   PredictionRecord(const std::string& folder, const TrainedModel& trained, const Inputs& inputs,
                    bool overwrite);
 
-  // The file of that name is these weights' from now on: call it before the file is written. The
-  // first call removes the predictions of other weights that are replaced.
+  // Records that these weights make the file. Call it before the file is written. The first call
+  // removes the predictions of other weights that are replaced.
   void Add(const std::string& name);
 
  private:
   void Write() const;
 
   std::string folder_, path_, model_, weights_, checksum_;
-  Inputs inputs_;                      // of this call
-  Inputs files_;                       // that these weights have made
-  std::vector<std::string> replaced_;  // of other weights
+  Inputs inputs_;                      // inputs of this call
+  Inputs files_;                       // files that these weights have made
+  std::vector<std::string> replaced_;  // files of other weights
 };
 
 using nlohmann::ordered_json;
@@ -75,7 +74,7 @@ std::string TextIn(const ordered_json& object, const char* key) {
   return object.at(key).get<std::string>();
 }
 
-// The files that a record names; of records without inputs, which are then "".
+// The files in a record. Records of older versions have no inputs, which are then "".
 PredictionRecord::Inputs FilesIn(const ordered_json& record) {
   PredictionRecord::Inputs files;
   if (!record.is_object() || !record.contains("files") || !record.at("files").is_array()) {
@@ -85,7 +84,7 @@ PredictionRecord::Inputs FilesIn(const ordered_json& record) {
   for (const ordered_json& name : record.at("files")) {
     if (!name.is_string()) continue;
     const auto text = name.get<std::string>();
-    if (fs::path(text).filename() != text) continue;  // in another folder: none of ours
+    if (fs::path(text).filename() != text) continue;  // a file in another folder, which is not ours
     files[text] = TextIn(inputs, text.c_str());
   }
   return files;
@@ -156,9 +155,9 @@ void PredictionRecord::Write() const {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kVolumes = "volumes";  // the source that says how files are prepared
+constexpr const char* kVolumes = "volumes";  // the source that defines how files are prepared
 
-// A file of a volume, or the volumes of a data set: those for tests, if there are some.
+// Adds a volume's file, or the volumes of a data set: its test volumes, if it has any.
 void AddVolumes(const std::string& input, std::vector<data::VolumeFile>& files) {
   if (std::error_code ignored; fs::is_directory(input, ignored)) {
     const data::VolumeFolder found = data::FindVolumes(input);
@@ -184,7 +183,7 @@ std::string OutputOf(const PredictCommand& command, const data::VolumeFile& file
   return (fs::path(command.to) / OutputName(file)).string();
 }
 
-// UserError where a prediction would take the place of another, or of what is read.
+// UserError if a prediction would overwrite another prediction or an input.
 void CheckOutputs(const PredictCommand& command, const std::vector<data::VolumeFile>& files) {
   std::set<std::string> names;
   for (const data::VolumeFile& file : files) {
@@ -246,7 +245,7 @@ WindowOptions WindowOptionsOf(const PredictCommand& command, const TrainedModel&
   };
 }
 
-// By the headers of their files. Those that cannot be read are left out, unless there is one alone.
+// The shapes in the headers of the files. Skips unreadable files, unless there is only one file.
 std::vector<VolumeToPredict> ShapesOf(const std::vector<data::VolumeFile>& files,
                                       const data::VolumePreparation& preparation) {
   std::vector<VolumeToPredict> volumes;
@@ -260,7 +259,7 @@ std::vector<VolumeToPredict> ShapesOf(const std::vector<data::VolumeFile>& files
   return volumes;
 }
 
-// A model that predicts volumes one after the other.
+// Predicts volumes one after the other.
 class VolumePredictor {
  public:
   VolumePredictor(const PredictCommand& command, const TrainedModel& trained,
@@ -277,12 +276,12 @@ class VolumePredictor {
     }
   }
 
-  // Without labels. UserError when the file, or its label, cannot be read or has other channels
-  // than the model.
+  // Reads a volume without labels. UserError if the file or its label cannot be read, or if its
+  // channels do not match the model's.
   data::Volume Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const;
-  // Writes the volume's segmentation and prints what it holds.
+  // Writes the volume's segmentation and prints its scores.
   void Predict(const data::VolumeFile& file, data::Volume volume, const formats::NiftiGrid& grid);
-  // Of the volumes that had labels.
+  // Prints mean scores over the volumes with labels.
   void PrintMeans() const;
 
   const InferenceMemory& memory() const { return memory_; }
@@ -299,7 +298,7 @@ class VolumePredictor {
   MeanScores means_;
 };
 
-// [D,H,W] of the volume.
+// The classes [D,H,W] of the volume's voxels.
 std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
   const data::PatchShape& patch = options_.patch;
   const std::vector<data::VolumeWindow> windows =
@@ -321,7 +320,7 @@ std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
   const auto rows = static_cast<size_t>(slots.rows());
   const auto window_logits = static_cast<size_t>(patch.size.voxels() * options_.classes);
   for (size_t first = 0; first < windows.size(); first += rows) {
-    // Rows behind the last window keep what they had; their logits are passed over.
+    // Rows after the last window keep their old contents; their logits are ignored.
     const size_t filled = std::min(rows, windows.size() - first);
     for (size_t row = 0; row < filled; ++row) {
       const data::PatchPlace place = {.first = windows[first + row].first};
@@ -341,7 +340,7 @@ std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
 
 data::Volume VolumePredictor::Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const {
   data::Volume volume = preparation_.Read(file, &grid);
-  volume.labels = std::vector<uint8_t>();  // they are read again with the prediction
+  volume.labels = std::vector<uint8_t>();  // labels are read again with the prediction
   if (volume.channels == options_.patch.channels) return volume;
   throw UserError(fmt::format("{}: has {} channel{}, and the model reads {}; name another file",
                               file.images.front(), volume.channels, volume.channels == 1 ? "" : "s",
@@ -353,10 +352,10 @@ void VolumePredictor::Predict(const data::VolumeFile& file, data::Volume volume,
   const std::string to = OutputOf(command_, file);
   {
     const std::vector<uint8_t> classes = Segment(volume);
-    volume.voxels = std::vector<float>();  // frees them, as VolumeNeeds counts
+    volume.voxels = std::vector<float>();  // frees the voxels, as VolumeNeeds assumes
     data::WriteLabels(to, classes, volume.size, grid);
   }
-  // What is said holds for the file: its voxels are those of the input, not those of the model.
+  // Scores the written file, whose voxels are those of the input, not those of the model.
   const data::Volume written = data::ReadVolume(
       {file.name, {to}, file.label, file.ignored},
       {.most_voxels = std::numeric_limits<int64_t>::max(), .classes = options_.classes});

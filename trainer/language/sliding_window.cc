@@ -11,7 +11,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-constexpr double kSigma = 1.0 / 8;  // of a side
+constexpr double kSigma = 1.0 / 8;  // standard deviation as a fraction of the side
 constexpr float kLeastWeight = 1e-3f;
 
 std::vector<double> Gaussian(int64_t side) {
@@ -69,7 +69,7 @@ void SlidingWindow::FinishBefore(int64_t depth) {
   for (; first_ < std::min(depth, volume_.depth); ++first_) {
     const std::span<float> slice = Slice(first_);
     finished_(first_, slice);
-    std::ranges::fill(slice, 0.0f);  // becomes the slice at first_ + slices_
+    std::ranges::fill(slice, 0.0f);  // the memory now holds slice first_ + slices_
   }
 }
 

@@ -1,4 +1,4 @@
-// Ends a text that appears piece by piece where one of some strings begins.
+// Ends a text, which arrives in pieces, before the first of some stop strings.
 #include <algorithm>
 #include <cstddef>
 

@@ -14,7 +14,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// The largest batch with which each volume needs at most `budget`; 0: none.
+// The largest batch for which each volume needs at most `budget`; 0: none.
 int64_t LargestBatch(std::span<const VolumeToPredict> volumes, const WindowOptions& options,
                      int64_t budget) {
   budget -= VolumeNeeds::kBuffers;
@@ -68,7 +68,7 @@ VolumeNeeds NeedsOf(const data::VolumeFile& file, const data::VolumeShape& shape
   if (options.fills_on_host) needs.inputs = batch_voxels * (patch.channels * kFloat + kLabel);
   needs.logits = batch_voxels * options.classes * kFloat;
   needs.classes = shape.size.voxels();
-  // The segmentation is read again, with the volume's label.
+  // For scoring, the segmentation is read again with the volume's label.
   const data::VolumeFile segmentation = {
       .name = file.name, .images = {file.name}, .label = file.label};
   const data::VolumeShape written = {.size = shape.file_size, .file_size = shape.file_size};

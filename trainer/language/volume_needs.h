@@ -1,5 +1,5 @@
-// The host memory that the prediction of a volume takes, known from the headers of its files, so
-// that a prediction that needs more than memory.host_budget is refused before it begins.
+// Computes the host memory for the prediction of a volume from the headers of its files. A
+// prediction that needs more than memory.host_budget is refused before it begins.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,35 @@
 
 namespace plimsoll::trainer {
 
-// How a model predicts volumes.
+// The options of a model that predicts volumes in windows.
 struct WindowOptions {
   data::PatchShape patch;
   int64_t classes = 0;
   double overlap = 0;
-  int64_t batch = 1;  // windows at a time
-  // On a GPU the inputs of a batch are filled on the host; otherwise they are in the arena.
+  int64_t batch = 1;  // number of windows at a time
+  // Whether inputs of a batch are filled on the host, as for a GPU; otherwise they are in the
+  // arena.
   bool fills_on_host = false;
 };
 
-// Bytes, in addition to the arena. A volume is read; the logits of its windows are merged; then its
-// segmentation is written and compared with its label, without the volume's voxels. Each of the
-// three begins when what the one before no longer needs is freed.
+// Bytes of host memory in addition to the arena. A prediction has three phases: read a volume;
+// merge the logits of its windows; write its segmentation and compare it with the label, without
+// the volume's voxels. Each phase begins after memory that only the phase before needs is freed.
 struct VolumeNeeds {
-  // Of files that are read and written, and of gzip.
+  // Buffers for reading and writing files, and of gzip.
   static constexpr int64_t kBuffers = int64_t{2} << 20;
 
-  int64_t inputs = 0;  // of a batch, on the host all the time
+  int64_t inputs = 0;  // inputs of a batch, on the host throughout
   int64_t reading = 0;
-  int64_t voxels = 0;   // as the model sees them
+  int64_t voxels = 0;   // voxels in the model's resolution
   int64_t sums = 0;     // SlidingWindow::Bytes
-  int64_t windows = 0;  // their places
-  int64_t logits = 0;   // of a batch
-  int64_t classes = 0;  // of voxels as the model sees them
+  int64_t windows = 0;  // positions of the windows
+  int64_t logits = 0;   // logits of a batch
+  int64_t classes = 0;  // classes of voxels in the model's resolution
   int64_t writing = 0;
 
   int64_t merging() const { return voxels + sums + windows + logits + classes; }
-  // The most at a time.
+  // The most bytes needed at a time.
   int64_t bytes() const;
 };
 
@@ -52,8 +53,8 @@ struct VolumeToPredict {
   data::VolumeShape shape;
 };
 
-// The bytes of the volume that needs most, which are printed; 0 without volumes. UserError with
-// ExitCode::kBudgetNotMet when they are more than memory.host_budget; it says what would fit.
+// The largest need of a volume in bytes, which is printed; 0 without volumes. UserError with
+// ExitCode::kBudgetNotMet if it exceeds memory.host_budget; the error says what would fit.
 int64_t RequireHostMemory(std::span<const VolumeToPredict> volumes, const WindowOptions& options,
                           const config::RunConfig& config);
 

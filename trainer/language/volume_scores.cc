@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kCubicMillimetres = 1000;  // of a millilitre
+constexpr double kCubicMillimetres = 1000;  // cubic millimetres in a millilitre
 
 std::string NameOf(size_t number, const std::vector<std::string>& names) {
   return number < names.size() ? names[number] : std::to_string(number);
@@ -31,7 +31,8 @@ VolumeScores ScoresOf(const data::Volume& segmented, int64_t classes) {
                                      segmented.spacing[2] / kCubicMillimetres,
                          .voxels = std::vector<int64_t>(count),
                          .dice = std::vector<double>(count, kNan)};
-  std::vector<int64_t> labels(count), predicted(count), both(count);  // of voxels with a label
+  // Numbers of voxels by class, counting only voxels with a label.
+  std::vector<int64_t> labels(count), predicted(count), both(count);
   for (size_t i = 0; i < segmented.voxels.size(); ++i) {
     const auto prediction = static_cast<size_t>(segmented.voxels[i]);
     ++scores.voxels.at(prediction);
@@ -55,7 +56,7 @@ double MeanDice(std::span<const double> dice) {
     sum += one;
     ++count;
   }
-  return sum / count;  // 0 / 0 is NaN
+  return sum / count;  // NaN if count is 0
 }
 
 void MeanScores::Add(const VolumeScores& scores) {

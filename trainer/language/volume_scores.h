@@ -1,4 +1,4 @@
-// What the segmentation of a volume holds, and how far it agrees with the volume's label.
+// The contents of a volume's segmentation, and its agreement with the volume's label.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace plimsoll::trainer {
 
-// By class.
+// Scores of one volume; vectors are by class.
 struct VolumeScores {
   bool labelled = false;
   double voxel_ml = 0;
-  std::vector<int64_t> voxels;  // that are segmented so
-  // 2·TP / (2·TP + FP + FN) of the voxels that have a label; NaN of a class that the label doesn't
-  // have, as in MONAI's DiceMetric.
+  std::vector<int64_t> voxels;  // number of voxels segmented as each class
+  // Dice coefficient, 2·TP / (2·TP + FP + FN), over voxels that have a label; NaN for a class that
+  // is not in the label, as in MONAI's DiceMetric.
   std::vector<double> dice;
 };
 
-// `segmented`: with classes as its intensities, below `classes`, and possibly with labels.
+// Scores a volume whose intensities are classes below `classes`, possibly with labels.
 VolumeScores ScoresOf(const data::Volume& segmented, int64_t classes);
 
-// The mean of the classes' Dice, without class 0, the background, and without NaN. NaN: there are
-// none.
+// The mean of the classes' Dice, without class 0, the background, and without NaN. NaN if no value
+// is left.
 double MeanDice(std::span<const double> dice);
 
 // Means over volumes with labels.
@@ -34,8 +34,7 @@ class MeanScores {
   void Add(const VolumeScores& scores);
 
   int64_t volumes() const { return volumes_; }
-  // The mean Dice coefficient of each class over the volumes that have the class; NaN: no volume
-  // has it.
+  // The mean Dice of each class over the volumes that have the class; NaN if no volume has it.
   std::vector<double> dice() const;
   // The mean of the volumes' mean Dice coefficients.
   double mean() const { return sum_of_means_ / static_cast<double>(means_); }
@@ -47,10 +46,10 @@ class MeanScores {
   std::vector<int64_t> counts_;
 };
 
-// Lines without an end, for people. A class without a name is called by its number.
+// Lines for people, without a newline at the end. A class without a name is shown by its number.
 std::string ScoresText(const VolumeScores& scores, const std::vector<std::string>& names);
 std::string ScoresText(const MeanScores& scores, const std::vector<std::string>& names);
-// For programs: "classes", an object for each, and "mean_dice"; null stands for NaN.
+// JSON for programs: "classes", with an object for each, and "mean_dice"; null means NaN.
 nlohmann::ordered_json ScoresJson(const VolumeScores& scores,
                                   const std::vector<std::string>& names);
 nlohmann::ordered_json ScoresJson(const MeanScores& scores, const std::vector<std::string>& names);

@@ -17,7 +17,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Shares the lists that are equal to the first rank's: those of large models are long.
+// Shares the lists that equal the first rank's, because the lists of large models are long.
 void ShareLists(const parallel::RankCalls& first, parallel::RankCalls& calls) {
   for (size_t i = 0; i < calls.lists.size() && i < first.lists.size(); ++i) {
     if (*calls.lists[i] == *first.lists[i]) calls.lists[i] = first.lists[i];
@@ -26,7 +26,7 @@ void ShareLists(const parallel::RankCalls& first, parallel::RankCalls& calls) {
 
 CompiledStep CompileRank(const models::Model& model, CompileOptions options, int64_t rank) {
   options.rank = rank;
-  options.dump_directory.clear();  // only the first rank's programs are dumped
+  options.dump_directory.clear();  // only the first rank dumps its programs
   try {
     return Compile(model, options);
   } catch (const InternalError& error) {
@@ -42,7 +42,7 @@ std::string Counted(int64_t count, std::string_view what) {
 
 namespace {
 
-// The transfers of a stage between its runs, as Session makes them.
+// Adds a stage's transfers between its runs, as Session makes them.
 class StageTransfers {
  public:
   StageTransfers(const CompiledStep& compiled, parallel::RankCalls& calls)
@@ -98,7 +98,7 @@ class StageTransfers {
     return done;
   }
 
-  // The second step makes the calls of the first one.
+  // The second step repeats the first one's calls, so known lists are reused.
   void Add(RankCall call) {
     const parallel::CallList list = {"between programs", {std::move(call)}};
     const auto known =
@@ -111,7 +111,7 @@ class StageTransfers {
 
   const CompiledStep& compiled_;
   parallel::RankCalls& calls_;
-  std::vector<RankCall> sends_;  // that have not been awaited
+  std::vector<RankCall> sends_;  // sends not awaited yet
 };
 
 }  // namespace

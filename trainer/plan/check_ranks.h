@@ -1,5 +1,5 @@
-// `plimsoll plan --check`: that the steps of all ranks of a mesh work together, proved from their
-// programs, before any of them starts.
+// `plimsoll plan --check`: proves from the programs that the steps of all ranks of a mesh work
+// together, before any rank starts.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace plimsoll::trainer {
 
-// The calls of two steps, and of what is run between steps, each program once.
+// The collectives and transfers of two steps and of the work between steps, each program once.
 parallel::RankCalls RankCallsOf(const CompiledStep& compiled);
 
-// Each rank is compiled, which takes time: larger meshes are refused.
+// Compiling each rank takes time, so larger meshes are refused.
 inline constexpr int64_t kMostCheckedRanks = 64;
 
 struct RanksCheck {
@@ -27,12 +27,13 @@ struct RanksCheck {
   nlohmann::ordered_json Json() const;
 };
 
-// UserError for more than kMostCheckedRanks.
+// UserError if there are more than kMostCheckedRanks ranks.
 void RequireCheckable(int64_t ranks);
 
-// Compiles the step of every rank of the mesh, which checks its plan, proves what they call, and
-// compares what ranks compare before their first step. `first`: of rank 0. InternalError that
-// names rank and call, or tensor, of the first that is wrong; UserError for too many ranks.
+// Compiles the step of every rank of the mesh, which checks its plan. Proves that the ranks' calls
+// match, and makes the comparisons that ranks make before their first step. `first` is the step of
+// rank 0. InternalError that names the rank and the call or tensor of the first problem; UserError
+// for too many ranks.
 RanksCheck CheckRanks(const models::Model& model, const CompiledStep& first);
 
 }  // namespace plimsoll::trainer

@@ -22,7 +22,7 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-constexpr std::string_view kHead = "linear_cross_entropy";  // what its ops' names begin with
+constexpr std::string_view kHead = "linear_cross_entropy";  // the prefix of its ops' names
 
 bool IsProductOfLinearLayer(const Node& node) {
   const std::string_view op = node.op->name;
@@ -30,11 +30,11 @@ bool IsProductOfLinearLayer(const Node& node) {
          op == "linear_dw" || op.starts_with(kHead);
 }
 
-// More than the longest way between a product and a parameter has: from the host, gathered, cast,
-// viewed; rounded, scattered, added.
+// A limit above the longest path between a product and a parameter: copied from the host, gathered,
+// cast, viewed; rounded, scattered, added.
 constexpr int kMostSteps = 16;
 
-// The parameter that a tensor is or, by way of casts, copies and gathers, is made of; empty: none.
+// The parameter that a tensor is, or from which casts, copies and gathers make it; empty: none.
 std::string ParameterBehind(const Program& program, TensorId id) {
   for (int step = 0; step < kMostSteps && id != kNoTensor; ++step) {
     const graph::Tensor& tensor = program.tensor(id);
@@ -48,8 +48,7 @@ std::string ParameterBehind(const Program& program, TensorId id) {
   return "";
 }
 
-// The parameter whose gradient a tensor is or, by way of roundings, sums and parts, becomes; empty:
-// none.
+// The parameter whose gradient a tensor is, or becomes by roundings, sums and parts; empty: none.
 std::string ParameterAhead(const Program& program, TensorId id) {
   for (int step = 0; step < kMostSteps && id != kNoTensor; ++step) {
     const std::optional<graph::Owner>& owner = program.tensor(id).owner;
@@ -63,13 +62,13 @@ std::string ParameterAhead(const Program& program, TensorId id) {
   return "";
 }
 
-// The weight of such a product in 16 bits; empty: it isn't known.
+// The weight in a linear layer's 16-bit product; empty: unknown.
 std::string WeightOf(const Program& program, const Node& node) {
   if (node.op->name != "linear_dw") return ParameterBehind(program, node.inputs[1]);
   return ParameterAhead(program, node.outputs[0]);
 }
 
-// Why the layer of such a product isn't multiplied in 8 bits.
+// Why a linear layer's product is not in 8 bits.
 std::string WhyNot(const amp::Fp8Options& options, const Program& program,
                    const graph::Blocks& blocks, size_t n) {
   const Node& node = program.nodes()[n];
@@ -83,7 +82,7 @@ std::string WhyNot(const amp::Fp8Options& options, const Program& program,
   if (!graph::IsLowPrecision(first.dtype)) {
     return fmt::format("in {}", graph::Name(first.dtype));
   }
-  // The forward product says it for the whole layer.
+  // The layer's forward product decides for the complete layer.
   const bool gradient = node.op->name == "linear_dw";
   ops::ScaledProduct product{.m = first.shape.rows(), .result = first.dtype};
   product.n = gradient ? second.shape.dim(-1) : second.shape.dim(0);
@@ -92,7 +91,7 @@ std::string WhyNot(const amp::Fp8Options& options, const Program& program,
   return why.empty() ? fmt::format("in {}", graph::Name(first.dtype)) : why;
 }
 
-// Codes of which a node of the forward pass makes an activation function's input.
+// The codes from which a node of the forward pass computes an activation function's input.
 TensorId CodesOfInput(const Program& program, const Node& node) {
   if (node.phase != graph::Phase::kForward) return kNoTensor;
   const bool reads = node.op->name == "dequantize" || node.op->name == "quantize_activation";
@@ -113,7 +112,7 @@ CodeProducts CountCodeProducts(const CompiledStep& compiled) {
       const Node& node = program.nodes()[n];
       pre_activations.insert(CodesOfInput(program, node));
       if (!IsProductOfLinearLayer(node) || node.phase == graph::Phase::kRecompute) continue;
-      // The gradient of a bias alone multiplies nothing.
+      // A node that computes only a bias's gradient multiplies nothing.
       if (graph::CostOf(program.CallOf(node).get()).products == 0) continue;
       products.all += entry.times;
       if (node.op->name == "scaled_linear") {

@@ -1,5 +1,5 @@
-// How many of a step's linear layers multiply 8-bit codes (amp.fp8), and why others don't: a region
-// that is meant to have 8 bits and keeps 16 is to be seen.
+// Counts the linear layers of a step that multiply 8-bit codes (amp.fp8), and gives the reasons why
+// others don't, so that layers that keep 16 bits by mistake are visible.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace plimsoll::trainer {
 
-// Products of a micro-step with the weights of linear layers, forward and backward, without those
-// that are computed again. The head's loss is one, whatever it consists of.
+// The products of a micro-step with the weights of linear layers, forward and backward, without
+// recomputed ones. The head's loss counts as one product, whatever ops it consists of.
 struct CodeProducts {
   int64_t all = 0;
-  int64_t of_codes = 0;                   // of 8-bit codes
-  std::map<std::string, int64_t> others;  // by the reason
-  // Inputs of activation functions that are kept as codes, where they are asked for.
+  int64_t of_codes = 0;                   // products of 8-bit codes
+  std::map<std::string, int64_t> others;  // other products, by reason
+  // The number of activation functions' inputs kept as codes, if the configuration asks for codes.
   std::optional<int64_t> pre_activations = {};
 };
 CodeProducts CountCodeProducts(const CompiledStep& compiled);
 
-// "8-bit products: 84 of 87 a micro-step (the head stays in 16 bits: 1; amp.fp8.skip: 2)", and
-// ", pre-activations in 8 bits: 12" where they are asked for.
+// "8-bit products: 84 of 87 a micro-step (the head stays in 16 bits: 1; amp.fp8.skip: 2)".
+// If the configuration asks for 8-bit pre-activations, adds their number.
 std::string Text(const CodeProducts& products);
 
 // {"all": 87, "eight_bit": 84, "others": {"amp.fp8.skip": 2, …}, "pre_activations": 0}

@@ -18,10 +18,10 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Of a saved plan. Those of `plan --json` have less than a megabyte.
+// The most bytes of a saved plan. Plans from `plan --json` are smaller than a megabyte.
 constexpr size_t kMostPlanBytes = size_t{256} << 20;
 
-// "1%" and "0.5 %" as 0.01 and 0.005.
+// Parses "1%" and "0.5 %" to 0.01 and 0.005.
 double ShareFrom(const std::string& text) {
   double percent = 0;
   const char* last = text.data() + text.size();
@@ -36,7 +36,7 @@ double ShareFrom(const std::string& text) {
   return percent / 100;
 }
 
-// What only one plan can answer.
+// Refuses options that need a single plan.
 void RefuseOtherQuestions(const PlanCommand& command) {
   const auto refuse = [](bool asked, const char* option, const char* why) {
     if (!asked) return;
@@ -52,7 +52,8 @@ void RefuseOtherQuestions(const PlanCommand& command) {
 
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// "run.yaml", or "run.yaml with amp.dtype=fp16": it may be the same file as the old one.
+// The new plan's name: "run.yaml", or "run.yaml with amp.dtype=fp16", because OLD may be the same
+// file.
 std::string NewName(const PlanCommand& command) {
   std::vector<std::string> changes = command.sets;
   if (!command.budget.empty()) changes.push_back("memory.budget=" + command.budget);
@@ -60,7 +61,7 @@ std::string NewName(const PlanCommand& command) {
   return fmt::format("{} with {}", command.file, fmt::join(changes, ", "));
 }
 
-// The plan of a run file, or one that was saved.
+// The older plan: of a run file, or a saved one.
 NamedPlan OldPlan(const PlanCommand& command) {
   namespace fs = std::filesystem;
   std::string path = command.diff;
@@ -105,7 +106,7 @@ ExitCode RunPlanDiff(const PlanCommand& command) {
   NamedPlan now{NewName(command), {}};
   const ExitCode code = PlanInto(command, now.plan);
   const PlanDifference difference(std::move(now), std::move(old));
-  // Before the answer: it may be that the plans cannot be judged.
+  // Computed before anything is printed, because it may throw.
   std::vector<std::string> grown;
   if (allowed) grown = difference.Grown(*allowed);
   if (command.json) {

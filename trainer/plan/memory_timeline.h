@@ -1,4 +1,4 @@
-// memory_timeline.json of a run directory (docs/how/memory_timeline.md describes it).
+// Makes memory_timeline.json of a run directory (described in docs/how/memory_timeline.md).
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -86,19 +86,19 @@ std::string StepText(const config::RunConfig& config, const CompileOptions& opti
                      RatesText(config, cost));
 }
 
-// Whether a run's plan stays under its line (MemoryLineOf), for a GPU or not.
+// Whether a run's plan is within its limit (MemoryLineOf).
 bool Fits(const config::RunConfig& config, const memory::MemoryPlan& plan) {
   return MemoryLineOf(config).Admits(ProfileFrom(config).ProcessBytes(ArenaBytes(config, plan)));
 }
 
-// What the first lines of an answer say besides bytes and time; each may be empty.
+// Parts of an answer's first lines in addition to bytes and time; each may be empty.
 struct Remarks {
-  std::string chosen = {};   // what a solver chose (StepSolver::Describe)
-  std::string way_out = {};  // what would make a plan fit that doesn't (WaysToFit::Text)
+  std::string chosen = {};   // the solver's choices (StepSolver::Describe)
+  std::string way_out = {};  // changes that would make the plan fit (WaysToFit::Text)
   std::optional<DataSpeed> data = {};
 };
 
-// The plan of a run whose step takes `seconds` by the rates of `cost`.
+// The first lines of the answer for a run whose step takes `seconds` by the rates of `cost`.
 std::string Verdict(const config::RunConfig& config, const PlannedStep& step,
                     const memory::CostModel& cost, double seconds, const Remarks& remarks) {
   std::string text;
@@ -117,18 +117,18 @@ using nlohmann::ordered_json;
 
 struct Planned {
   RunConfig config;
-  std::optional<DataRate> rate;  // of data that are here
+  std::optional<DataRate> rate;  // if the data is on this machine
 };
 
-// Whether the plan is of a step on this machine, whose data it may time.
+// Whether the plan is for a step on this machine, so that its data may be timed.
 bool TimesData(const PlanCommand& command, const RunConfig& config) {
   return command.sweep == 0 && command.largest.empty() && !command.parameters &&
          command.diff.empty() && config.planned_gpu.empty() && config.memory.calibrate &&
          config.memory.calibration.empty();
 }
 
-// The speed of a rank's data next to its step. The cores of ranks that were not started are not
-// known.
+// Compares how fast a rank prepares data with its step. If the ranks were not started, their
+// numbers of cores are unknown.
 std::optional<DataSpeed> DataSpeedFrom(const PlanCommand& command, const RunConfig& config,
                                        const std::optional<DataRate>& rate,
                                        const CompiledStep& compiled, double seconds) {
@@ -138,7 +138,7 @@ std::optional<DataSpeed> DataSpeedFrom(const PlanCommand& command, const RunConf
                      static_cast<double>(samples), seconds);
 }
 
-// The run file, with the overrides from the command's own options.
+// Loads the run file, with the overrides from the command's own options.
 Planned Load(const PlanCommand& command) {
   std::vector<std::string> sets;
   if (!command.budget.empty()) sets.push_back("memory.budget=" + command.budget);
@@ -154,7 +154,7 @@ Planned Load(const PlanCommand& command) {
   }
   const config::ParallelConfig& parallel = config.parallel;
   CheckMesh(config, command.started > 1 ? command.started
-                                        : parallel.data_ranks() * config::RanksBesideData(config));
+                                        : parallel.data_ranks() * config::NonDataRanks(config));
   if (FirstOpenLayout(config) == nullptr) ChooseChannels(config);
   return {std::move(config), rate};
 }
@@ -167,7 +167,7 @@ void PrintCompiled(const RunConfig& config, const models::Model& model, const Pl
   PrintAnswer(fmt::format("{}: {}; {} per micro-step, {} micro-steps a step\n", config.file,
                           ParametersText(model, options), BatchText(options), options.accumulate));
   for (const graph::PassReport& report : compiled.passes) {
-    // A stage has a program for each phase and slot, alike in what they need.
+    // A stage has a program for each phase and slot, and all need the same workspaces.
     const bool of_part = !options.stages.empty() && report.pass == "workspaces";
     if (!report.result.changed || of_part) continue;
     const std::string line =
@@ -175,7 +175,7 @@ void PrintCompiled(const RunConfig& config, const models::Model& model, const Pl
     PrintAnswer(Wrapped(line, kLineColumns, std::string(30, ' ')) + "\n");
   }
   if (const int64_t ranks = options.mesh.ranks(kDataAxis); ranks > 1) {
-    PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are alike\n", ranks));
+    PrintAnswer(fmt::format("  the plan of each of {} data ranks: all are equal\n", ranks));
   }
   if (!options.stages.empty()) {
     PrintAnswer(StageTable(step, cost, {}).Text());
@@ -199,7 +199,7 @@ void PrintCompiled(const RunConfig& config, const models::Model& model, const Pl
   }
 }
 
-// Draws the plan, where the command asks for it.
+// Draws the plan if the command asks for it.
 void WritePage(const PlanCommand& command, const RunConfig& config, const models::Model& model,
                const CompiledStep& compiled) {
   if (command.html.empty()) return;
@@ -208,7 +208,7 @@ void WritePage(const PlanCommand& command, const RunConfig& config, const models
   if (!command.json) PrintAnswer(fmt::format("drawn in {}\n", command.html));
 }
 
-// Checks the steps of all ranks, where the command asks for it.
+// Checks the steps of all ranks if the command asks for it.
 std::optional<RanksCheck> CheckFor(const PlanCommand& command, const models::Model& model,
                                    const CompiledStep& compiled) {
   if (!command.check) return std::nullopt;
@@ -219,7 +219,8 @@ void PrintCheck(const std::optional<RanksCheck>& check) {
   if (check) PrintAnswer(Wrapped(check->Text(), kLineColumns, "  ") + "\n");
 }
 
-// Compiles a plan, warns of what has no effect there, and refuses a metric that it lacks.
+// Compiles a plan, warns of keys without effect, and refuses a monitored metric that the plan
+// lacks.
 CompiledStep CompilePlan(const RunConfig& config, const models::Model& model,
                          const CompileOptions& options) {
   CompiledStep compiled = Compile(model, options);
@@ -229,7 +230,7 @@ CompiledStep CompilePlan(const RunConfig& config, const models::Model& model,
   return compiled;
 }
 
-// The same of all stages.
+// Compiles the plans of all stages.
 PlannedStep PlanStep(const RunConfig& config, const models::Model& model,
                      const CompileOptions& options) {
   PlannedStep step = {CompilePlan(config, model, options), {}};
@@ -241,7 +242,7 @@ PlannedStep PlanStep(const RunConfig& config, const models::Model& model,
   return step;
 }
 
-// What would make a plan fit that is too large for its GPU.
+// The changes that would make a plan fit its GPU.
 WaysToFit WaysToFitGpu(const RunConfig& config, const memory::MemoryPlan& plan) {
   const memory::Budget budget = BudgetOf(config);
   return FindWaysToFit(
@@ -271,9 +272,8 @@ ordered_json WaysJson(const WaysToFit& ways) {
   return list;
 }
 
-// Plans a run that leaves nothing open. A plan that is too large for its GPU is shown all the same:
-// what it consists of says where to save. With `object` the plan goes there, and nothing is
-// printed.
+// Plans a run without open choices. A plan that is too large for its GPU is shown, too, because its
+// parts tell where to save. With `object` the plan is written there, and nothing is printed.
 ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
                    ordered_json* object = nullptr) {
   RunConfig config = planned.config;
@@ -320,7 +320,7 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
   return too_large ? ExitCode::kBudgetNotMet : ExitCode::kDone;
 }
 
-// Plans the stages of a pipeline, each with the solver's choices. With `object` the plan goes
+// Plans the stages of a pipeline, each with the solver's choices. With `object` the plan is written
 // there, and nothing is printed.
 void PlanStages(const Planned& planned, const PlanCommand& command, ordered_json* object) {
   const StagePlans plans(planned.config);
@@ -352,8 +352,8 @@ void PlanStages(const Planned& planned, const PlanCommand& command, ordered_json
   if (object == nullptr) WritePage(command, config, plans.model(), step.first);
 }
 
-// Plans a run with the solver's choices, and lists the other candidates. With `object` the plan
-// goes there without these, and nothing is printed.
+// Plans a run with the solver's choices, and lists the other candidates. With `object` the plan is
+// written there without these, and nothing is printed.
 void PlanChosen(const Planned& planned, const PlanCommand& command,
                 ordered_json* object = nullptr) {
   const RunConfig& config = planned.config;
@@ -396,7 +396,7 @@ void PlanChosen(const Planned& planned, const PlanCommand& command,
   WritePage(command, config, model, compiled);
 }
 
-// Leaves the layout of ranks open, whatever the file says; what the command sets stays.
+// Opens the ranks' layout, whatever the file says; keys that the command sets stay.
 std::vector<std::string> OpenLayout(const std::vector<std::string>& sets) {
   std::vector<std::string> open;
   for (const std::string key : {"parallel.data", "parallel.tensor", "parallel.zero"}) {
@@ -407,8 +407,8 @@ std::vector<std::string> OpenLayout(const std::vector<std::string>& sets) {
   return open;
 }
 
-// The run on that number of ranks, with an open layout. Of a pipeline only the data ranks and ZeRO
-// are open.
+// Loads the run for that number of ranks, with an open layout. For a pipeline only the data ranks
+// and ZeRO are open.
 config::Loaded LoadRanks(const PlanCommand& command) {
   const auto ranks = config::RankCount::AskedBy("--ranks", command.ranks);
   const std::vector<std::string> open = OpenLayout(command.sets);
@@ -419,7 +419,8 @@ config::Loaded LoadRanks(const PlanCommand& command) {
     config::Loaded loaded = LoadPlanned(command, of_stages, ranks);
     if (loaded.config.parallel.pipeline > 1) return loaded;
   } catch (const UserError&) {
-    of_file = std::current_exception();  // which other layouts than the file's may not have
+    // An open layout may not have this error of the file's layout.
+    of_file = std::current_exception();
   }
   try {
     return LoadPlanned(command, open, ranks);
@@ -525,7 +526,7 @@ ExitCode RunPlan(const PlanCommand& command) {
     PrintParameters(config, command.json);
     return ExitCode::kDone;
   }
-  RefuseInput(command.html, "--html");  // before any slow work
+  RefuseInput(command.html, "--html");  // checked before any slow work
   MeasureLink(config, *runtime::MakeGroupOfOne());
   if (const char* open = FirstOpenLayout(config);
       open != nullptr && (command.sweep > 0 || !command.largest.empty())) {

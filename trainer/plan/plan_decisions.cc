@@ -16,12 +16,12 @@
 namespace plimsoll::trainer {
 namespace {
 
-// In the order in which a text names them.
+// The decisions, in the order in which a text lists them.
 constexpr std::array<const char*, 3> kDecided = {"recompute", "offload", "host"};
-// Numbers of blocks by what was decided; kNoBlock for a tensor outside any block.
+// The numbers of blocks for each decision; kNoBlock for a tensor outside any block.
 using DecidedBlocks = std::array<std::set<int>, kDecided.size()>;
 
-// "block.*.mlp.fc" and 3 for "block.3.mlp.fc".
+// Splits off the block's number: "block.*.mlp.fc" and 3 for "block.3.mlp.fc".
 std::pair<std::string, int> WithoutNumber(std::string_view name) {
   const std::string_view block = graph::BlockIn(name);
   if (block.empty()) return {std::string(name), graph::kNoBlock};
@@ -29,7 +29,7 @@ std::pair<std::string, int> WithoutNumber(std::string_view name) {
   return {parts.kind + ".*" + std::string(name.substr(block.size())), parts.number};
 }
 
-// "0-7, 9".
+// Formats numbers as ranges: "0-7, 9".
 std::string RangesText(const std::set<int>& numbers) {
   std::string text;
   for (auto number = numbers.begin(); number != numbers.end();) {

@@ -1,5 +1,5 @@
-// What a plan decided tensor by tensor: which activations are recomputed or offloaded, and which
-// tensors live on the host. For `plan --json` and `plan --diff`.
+// A plan's decisions for each tensor: which activations are recomputed or offloaded, and which
+// tensors are on the host. For `plan --json` and `plan --diff`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,8 +9,8 @@
 namespace plimsoll::trainer {
 
 // {"block.*.norm_1": "recompute 0-7, 9; offload 8", "embed": "recompute", "block.*.fc.weight":
-// "host 4-11"}: by name, with the numbers of the blocks. What is kept on the device is left out.
-// Micro-steps and objectives are not told apart.
+// "host 4-11"}: by name, with the numbers of the blocks. Omits tensors that are kept on the device.
+// Does not distinguish micro-steps and objectives.
 nlohmann::ordered_json DecisionsJson(const CompiledStep& compiled);
 
 }  // namespace plimsoll::trainer

@@ -21,10 +21,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Predicted times that differ by no more than this share are the same.
+// Predicted times that differ by at most this share count as equal.
 constexpr double kSameTime = 1e-9;
 
-// Keys of these sections say where a run writes what; no plan depends on them.
+// Whether a plan may depend on a key. Keys of `run` and `log` only say where a run writes.
 bool ShapesPlan(const std::string& key) {
   return !key.starts_with("run.") && !key.starts_with("log.");
 }
@@ -39,7 +39,7 @@ std::string Milliseconds(double ms, bool sign = false) {
   return sign ? fmt::format("{:+.{}f} ms", ms, digits) : fmt::format("{:.{}f} ms", ms, digits);
 }
 
-// ", +3.1 %"; empty where there was nothing.
+// Growth as text: ", +3.1 %"; empty if the old value is 0.
 std::string GrowthText(double old, double now) {
   if (old <= 0) return "";
   const double percent = 100 * (now - old) / old;
@@ -58,7 +58,7 @@ int64_t Take(std::map<std::string, int64_t>& bytes, const std::string& role) {
   return node.empty() ? 0 : node.mapped();
 }
 
-// What each pass that changed something says, in order, by program and pass.
+// The texts of the passes that changed something, by program, in order.
 using PassTexts = std::map<std::string, std::vector<std::pair<std::string, std::string>>>;
 
 PassTexts TextsOf(const ordered_json& passes) {
@@ -78,7 +78,7 @@ PassTexts TextsOf(const ordered_json& passes) {
   return texts;
 }
 
-// Names of both lists, in the order of the second; those that are only in the first follow.
+// The names of both lists, in the order of `now`; names that only `old` has follow.
 template <typename List>
 std::vector<std::string> NamesOf(const List& old, const List& now) {
   std::vector<std::string> names;
@@ -189,7 +189,7 @@ void PlanDifference::CompareFigures() {
     };
     Figure figure{member, title, bytes, sum(now_.plan), std::nullopt};
     if (Old(first) != nullptr) figure.old = sum(old_.plan);
-    // A run and `plan` may add the seconds of nodes in another order.
+    // A run and `plan` may sum the seconds of nodes in different orders.
     if (!bytes && figure.old && std::abs(figure.now - *figure.old) <= kSameTime * figure.now) {
       figure.old = figure.now;
     }
@@ -217,7 +217,7 @@ void PlanDifference::CompareRoles() {
     }
     add(std::string(row.name), was, is);
   }
-  // Of another version's roles.
+  // Roles of another version.
   for (const std::string& role : NamesOf(old, now)) add(role, Take(old, role), Take(now, role));
 }
 
@@ -245,8 +245,8 @@ void PlanDifference::ComparePasses() {
       AddPass(program, pass, TextAt(same->second, pass), TextAt(texts, pass));
     }
   }
-  // What passes did in programs that only one plan has is not comparable. Named are the programs,
-  // and the passes that changed nothing in any program of the other plan.
+  // Programs that only one plan has cannot be compared. Lists these programs, and the passes that
+  // changed nothing in any program of the other plan.
   const auto ran = [](const PassTexts& programs, const std::string& pass) {
     return std::ranges::any_of(
         programs, [&](const auto& program) { return !TextAt(program.second, pass).empty(); });
@@ -283,9 +283,9 @@ void PlanDifference::CompareConfigs() {
     return keys == plan.end() || std::ranges::find(*keys, ordered_json(key)) != keys->end();
   };
   for (Change& change : CompareTexts("config")) {
-    // Otherwise the value follows from other keys, or is another version's default.
+    // A value that neither file gives follows from other keys, or is another version's default.
     if (!given(old_.plan, change.name) && !given(now_.plan, change.name)) continue;
-    // A run's plan has the value that was chosen for `auto`.
+    // A run's plan records the value chosen for `auto`.
     const auto chosen = [&](const ordered_json& plan) {
       return plan.contains("choices") && plan["choices"].contains(change.name);
     };
@@ -293,7 +293,7 @@ void PlanDifference::CompareConfigs() {
     if (open && chosen(old_.plan) && chosen(now_.plan)) continue;
     keys_.push_back(std::move(change));
   }
-  // What a machine or the command line says where no key does.
+  // Settings that come from the machine or the command line, not from a key.
   const auto differs = [&](const char* key) {
     return std::ranges::find(keys_, key, &Change::name) != keys_.end();
   };

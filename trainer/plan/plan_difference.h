@@ -1,5 +1,5 @@
-// What changes from one memory plan to another: `plan NEW --diff OLD`. Plans are compared as the
-// JSON of plan_json.h, so that one may be a file of another version of the program.
+// The difference between two memory plans: `plan NEW --diff OLD`. Plans are compared as the JSON of
+// plan_json.h, so one of them may be a file of another version of the program.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,35 @@
 namespace plimsoll::trainer {
 
 struct NamedPlan {
-  std::string name;  // of its file, for messages
+  std::string name;  // the file's name, for messages
   nlohmann::ordered_json plan;
 };
 
-// Whether a text is meant as a plan that `plan --json` or a run saved: a JSON object that says
-// arena_bytes somewhere, even if its syntax is wrong.
+// Whether a text looks like a plan that `plan --json` or a run saved: a JSON object that contains
+// arena_bytes, even if its syntax is wrong.
 bool LooksLikePlan(std::string_view text);
-// Reads it. Unknown members are ignored, missing ones left out. UserError for wrong syntax, with
-// the line, for a list of plans, and for a member that is compared and has the wrong type.
+// Parses a plan. Ignores unknown members; missing ones stay missing. UserError for wrong syntax,
+// with the line, for a list of plans, and for a compared member of the wrong type.
 NamedPlan ParsePlan(std::string_view text, const std::string& name);
 
 class PlanDifference {
  public:
   PlanDifference(NamedPlan now, NamedPlan old);
 
-  // Whether anything of the plan differs. The configurations may, nevertheless.
+  // Whether the plans differ. The configurations may differ even if the plans do not.
   bool changed() const { return changed_; }
 
-  // One line if nothing changed. Otherwise arena, host and predicted time first, with the reason if
-  // one key alone was changed; then what else changed.
+  // One line if nothing changed. Otherwise arena, host and predicted time come first, with the
+  // reason if only one key changed; all other changes follow.
   std::string Text() const;
   nlohmann::ordered_json Json() const;
 
-  // The figures that grew by more than this share of the old ones, a text each: "arena 1.20 GiB →
-  // 1.30 GiB, +8.3 %". UserError when the old plan lacks one of them.
+  // A text for each figure that grew by more than this share of its old value: "arena 1.20 GiB →
+  // 1.30 GiB, +8.3 %". UserError if the old plan lacks a figure.
   std::vector<std::string> Grown(double share) const;
 
  private:
-  // Arena, host and predicted time. Bytes are whole.
+  // A compared figure: arena, host or predicted time. Bytes are integers.
   struct Figure {
     const char* member;
     const char* title;
@@ -52,13 +52,13 @@ class PlanDifference {
     std::string title;
     int64_t old, now;
   };
-  // A value in words; empty: not there.
+  // The change of a value, as texts; an empty text means that the plan lacks the value.
   struct Change {
     std::string name;
     std::string old, now;
   };
 
-  // What a pass says that it changed, in these programs.
+  // A pass's changes to these programs, in its own words.
   struct PassChange {
     std::string pass;
     std::vector<std::string> programs;
@@ -74,7 +74,7 @@ class PlanDifference {
                const std::string& now);
   void FindReason();
   std::string Unchanged() const;
-  // The member of the old plan; nullptr: the file lacks it, which is noted.
+  // A member of the old plan; nullptr, with a note, if the file lacks it.
   const nlohmann::ordered_json* Old(const char* member);
 
   static std::string FigureText(const Figure& figure);
@@ -84,10 +84,10 @@ class PlanDifference {
   std::vector<Figure> figures_;
   std::vector<RoleChange> roles_;
   std::vector<PassChange> passes_;
-  Change programs_;  // that only the old plan has, and only the new one
+  Change programs_;  // programs that only one of the plans has
   std::vector<Change> decisions_, choices_, keys_;
   std::optional<Change> flops_, version_;
-  std::string reason_;                // what alone explains the change; empty: nothing does
+  std::string reason_;                // the only cause of the change; empty: not known
   std::vector<std::string> missing_;  // members that the old plan lacks
 };
 

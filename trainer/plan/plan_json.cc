@@ -50,7 +50,7 @@ ordered_json CachingJson(const CompiledStep& compiled) {
           {"host_reserved_bytes", replay.host.peak_reserved}};
 }
 
-// Every key that applies, as a run file says it, those of single objectives included.
+// Every key that applies, as in a run file, including the keys of single objectives.
 ordered_json ConfigJson(const config::RunConfig& config) {
   auto json = ordered_json::object();
   for (const config::Key& key : config::Schema()) {
@@ -65,7 +65,7 @@ ordered_json ConfigJson(const config::RunConfig& config) {
   return json;
 }
 
-// Those of them that a file or the command line gave.
+// The keys that a file or the command line gives.
 ordered_json GivenJson(const config::RunConfig& config) {
   auto json = ordered_json::array();
   for (const auto& [key, origin] : config.origins) json.push_back(key);

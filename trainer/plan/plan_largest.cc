@@ -22,12 +22,12 @@ namespace {
 
 using config::RunConfig;
 
-// A key that can grow: how to set it, and its greatest value.
+// A key that can grow: a function that sets it, and its largest value.
 struct Growing {
   std::function<void(RunConfig&, int64_t)> set;
   int64_t limit;
   std::string limit_reason;
-  int64_t unit = 1;  // the value grows in steps of that
+  int64_t unit = 1;  // the value grows in steps of this size
 };
 
 Growing GrowingKey(const RunConfig& config, const std::string& key) {
@@ -73,13 +73,13 @@ Growing GrowingKey(const RunConfig& config, const std::string& key) {
             Settings& settings = run.model.settings;
             settings.Set("sequence", value);
             if (limited) return;
-            settings.Remove("max_sequence");  // and let it follow, as in a file
+            settings.Remove("max_sequence");  // max_sequence is derived again, as in a file
             models::Complete(*models::FindFamily(run.model.family), settings);
           },
           limit, limited ? "model.max_sequence allows no more" : "more are not tried"};
 }
 
-// A line through the last two points.
+// A straight line through the last two points.
 class Line {
  public:
   void Add(int64_t value, int64_t bytes) {
@@ -87,7 +87,8 @@ class Line {
     last_ = {static_cast<double>(value), static_cast<double>(bytes)};
     ++points_;
   }
-  // The last value on the line with at most `bytes` bytes; nothing before there are two points.
+  // The largest value on the line with at most `bytes` bytes; nothing if there are fewer than two
+  // points.
   std::optional<int64_t> Reaches(int64_t bytes) const {
     if (points_ < 2) return std::nullopt;
     const double slope = (last_.bytes - before_.bytes) / (last_.value - before_.value);
@@ -129,7 +130,7 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
   growing.set(one, growing.unit);
   RequireRoomForParameters(one, budget);
   memory::ExactPlan best;
-  // The smallest arena with that value: among the named policies alone, or among all plans.
+  // The smallest arena with that value, among the named policies or among all plans.
   const auto smallest = [&](int64_t value, bool policies) {
     RunConfig run = config;
     growing.set(run, value * growing.unit);
@@ -158,7 +159,8 @@ void PrintLargest(const RunConfig& given, const std::string& key, bool json) {
     }
     return good;
   };
-  // The named policies come near the result, and the best of all plans is at least as small.
+  // First searches with the named policies only, which come near the result. The best of all plans
+  // is at most as large, so the full search begins there.
   const int64_t near = search(0, true);
   const int64_t good = near == growing.limit ? near : search(std::max<int64_t>(near - 1, 0), false);
   if (good == 0) {

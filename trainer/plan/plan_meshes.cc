@@ -40,14 +40,17 @@ using nlohmann::ordered_json;
 struct LayoutRow {
   Mesh mesh;
   int64_t zero = 0;
-  std::string problem = {};  // why it is impossible, as a message
-  std::string reason = {};   // the same in the table
-  bool chosen = false;       // the plan, by the solver
+  std::string problem = {};  // an error's message if the layout is impossible
+  std::string reason = {};   // short form of `problem` for the table
+  bool chosen = false;       // whether the solver chose the plan
   memory::MemoryPlan plan = {};
-  double step_seconds = 0, per_second = 0;  // of all ranks, in `unit`s; 0: not predicted
+  // Time of a step, and `unit`s per second of all ranks; 0: not predicted.
+  double step_seconds = 0, per_second = 0;
   std::string unit = {}, rates = {};
   int64_t process_bytes = 0;
-  MemoryLine line = {};  // to stay under; on a CPU memory.budget alone: the others share its memory
+  // The limit of a rank. On a CPU it is memory.budget alone, because ranks share the machine's
+  // memory.
+  MemoryLine line = {};
   int64_t host_budget = memory::Budget::kNone;
 
   bool fits() const {
@@ -66,7 +69,7 @@ PlannedStep FixedPlan(const config::RunConfig& config) {
   return StepOf(*model, CompileFrom(config, *model));
 }
 
-// The fastest plan within the budget, or else the smallest, of those that a quick look finds.
+// The fastest plan within the budget, or otherwise the smallest, found by a quick search.
 PlannedStep ChosenPlan(const config::RunConfig& config) {
   if (config.parallel.pipeline > 1) {
     const StagePlans plans(config);
@@ -79,8 +82,8 @@ PlannedStep ChosenPlan(const config::RunConfig& config) {
   return StepOf(solver.model(), solver.OptionsOf(plan));
 }
 
-// Of a problem with a number that nobody wrote: without a place, and without the advice after the
-// last semicolon.
+// A problem's text for the table. If the problem names a value that the user did not give, omits
+// its place and the advice after the last semicolon.
 std::string ReasonOf(const config::RunConfig& config, const std::string& problem) {
   for (const Knob& knob : Knobs()) {
     const std::string place = fmt::format("{}: {}: ", config.Origin(knob.key), knob.key);
@@ -122,7 +125,8 @@ LayoutRow PlanLayout(const RankLayout& made) {
   return layout;
 }
 
-// Of tensors with one of these roles: at the device's peak, and for the whole step on the host.
+// The bytes of tensors with one of these roles: at the device's peak, and on the host throughout
+// the step.
 struct RoleBytes {
   int64_t device = 0, host = 0;
 
@@ -139,7 +143,7 @@ RoleBytes BytesOfRoles(const memory::MemoryPlan& plan, std::initializer_list<Rol
   return bytes;
 }
 
-// A cell for each axis, wide enough for the axis's name.
+// A table cell for each axis, at least as wide as the axis's name.
 template <typename CellOf>
 std::string AxisCells(const Mesh& mesh, const CellOf& cell_of) {
   std::string cells;
@@ -182,7 +186,7 @@ std::string FastestText(const LayoutRow& layout) {
                      layout.unit, layout.rates);
 }
 
-// nullptr: none fits, or their times are not predicted.
+// The fastest layout; nullptr if none fits, or if times are not predicted.
 const LayoutRow* FastestOf(const std::vector<LayoutRow>& layouts) {
   std::vector<const LayoutRow*> fitting;
   std::vector<LayoutCost> costs;
@@ -194,7 +198,7 @@ const LayoutRow* FastestOf(const std::vector<LayoutRow>& layouts) {
   return costs.empty() ? nullptr : fitting[FastestLayout(costs)];
 }
 
-// What the marks of the rows mean; empty without marks.
+// Explains the marks in the rows; empty without marks.
 std::string LegendText(const std::vector<LayoutRow>& layouts, bool fastest) {
   std::vector<std::string> marks;
   if (fastest) {
@@ -250,7 +254,7 @@ void PrintMeshes(const config::RunConfig& open, bool json) {
   std::vector<LayoutRow> layouts(made.size());
   ParallelEach(*PlanningThreads(), made.size(),
                [&](size_t i) { layouts[i] = PlanLayout(made[i]); });
-  // What is impossible for all stages of a mesh is said once.
+  // If a mesh is impossible for all stages of ZeRO, lists it once.
   const auto repeats = std::ranges::unique(layouts, [](const LayoutRow& a, const LayoutRow& b) {
     return !b.problem.empty() && a.problem == b.problem && a.mesh == b.mesh;
   });

@@ -28,16 +28,17 @@ using nlohmann::ordered_json;
 
 struct ParameterRow {
   std::string name;
-  std::vector<std::string> checkpoint;  // names of its tensors there
-  std::vector<std::string> copies;      // of tensors that repeat it, as a tied head
-  graph::Shape shape;                   // of the whole parameter
-  std::string dtype;                    // in which a rank stores it
+  std::vector<std::string> checkpoint;  // names of the parameter's tensors in checkpoints
+  // Names of tensors in checkpoints that repeat the parameter, such as a tied head.
+  std::vector<std::string> copies;
+  graph::Shape shape;  // unsharded shape
+  std::string dtype;   // type in which a rank stores the parameter
   bool trained = false;
-  int64_t bytes = 0;  // of a rank's part
+  int64_t bytes = 0;  // size of a rank's part
 };
 
-// With a value for every choice that the file leaves open: none of them changes what is listed but
-// the layout of the ranks, of which the first possible one counts.
+// Sets every open choice. Only the ranks' layout affects the list; the first possible layout is
+// taken.
 config::RunConfig Closed(const config::RunConfig& open) {
   const std::vector<RankLayout> layouts = LayoutsOf(open);
   const auto possible = std::ranges::find_if(
@@ -69,7 +70,7 @@ std::vector<ParameterRow> RowsOf(const models::Model& model, const CompiledStep&
     row.shape = parameter.shape;
     row.trained = !MatchesAnyGlob(compiled.options.frozen, parameter.name);
     const auto found = stored.find(parameter.name);
-    if (found == stored.end()) continue;  // a program may leave out what it doesn't read
+    if (found == stored.end()) continue;  // a program may omit parameters that it doesn't read
     row.dtype = graph::Name(found->second->type.dtype);
     row.bytes = found->second->type.bytes();
   }
@@ -80,7 +81,8 @@ std::string ShapeText(const graph::Shape& shape) {
   return fmt::format("{}", fmt::join(shape.dims(), "×"));
 }
 
-// After the name, a column of its own for the checkpoint's, which may be several.
+// Formats the rows. Names in checkpoints, possibly several, have a column of their own after the
+// name.
 std::string Text(const std::vector<ParameterRow>& rows) {
   size_t name = 9, shape = 5;
   for (const ParameterRow& row : rows) {

@@ -46,7 +46,8 @@ bool AnyHost(const std::vector<const Candidate*>& candidates) {
                      [](const Candidate* c) { return c->exact->host_arena_bytes > 0; });
 }
 
-// What is not kept, by objective and fate: with the choices, all that is decided of the plan.
+// The tensors that are not kept, by objective, and what happens to them (recomputed, offloaded).
+// Together with the solver's choices they determine the plan.
 ordered_json FatesJson(const StepSolver& solver, const Candidate& candidate) {
   ordered_json fates = ordered_json::object();
   for (const auto& [objective, tensors] : solver.OptionsOf(candidate).retention) {
@@ -99,7 +100,7 @@ std::string CandidateTable::Text() const {
   std::string text = fmt::format("Plans ({} candidates; * chosen, - beyond the budget of {})\n",
                                  solver_.solver().searched(), FormatBytes(budget_.process())) +
                      HeaderText(host);
-  const Candidate* next = nullptr;  // the slowest plan that doesn't fit and would be faster
+  const Candidate* next = nullptr;  // the smallest of the faster plans that don't fit
   for (const Candidate* row : rows_) {
     const bool fits =
         row->exact->taken_bytes <= budget_.device && row->exact->host_bytes <= budget_.host;
@@ -148,7 +149,7 @@ SweepTable::SweepTable(StepSolver& solver, int count, const memory::Budget& line
         count == 1
             ? most
             : most - static_cast<int64_t>(static_cast<double>(most - least) * i / (count - 1));
-    // The memory of the process is counted in whole pages.
+    // Process memory is counted in whole pages.
     const int64_t process = lines.profile.ProcessBytes(budget);
     rows_.push_back(
         {process, solver.solver().Fastest({lines.profile.ArenaWithin(process), host_budget})});

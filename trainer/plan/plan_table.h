@@ -1,4 +1,4 @@
-// The tables of `plimsoll plan` about plans other than the chosen one.
+// The tables of `plimsoll plan` that show plans other than the chosen one.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::trainer {
 
-// The candidates on the time–memory front around a budget, the named policies, and the one chosen.
+// The candidates on the time–memory front around a budget, the named policies, and the chosen plan.
 class CandidateTable {
  public:
   CandidateTable(StepSolver& solver, const memory::Budget& budget, const memory::Candidate* chosen);
@@ -25,9 +25,9 @@ class CandidateTable {
   std::vector<const memory::Candidate*> rows_;  // largest arena first
 };
 
-// The fastest plan under each of `count` budgets, evenly spaced from the bytes of the fastest plan
-// of all to those of the smallest plan. Uses only memory.host_budget and the device's profile of
-// `lines`.
+// The fastest plan for each of `count` budgets, evenly spaced from the bytes of the fastest plan of
+// all to those of the smallest plan. Of `lines` it uses only memory.host_budget and the device's
+// profile.
 class SweepTable {
  public:
   SweepTable(StepSolver& solver, int count, const memory::Budget& lines);
@@ -36,23 +36,23 @@ class SweepTable {
 
  private:
   struct Row {
-    int64_t budget;  // of the process
+    int64_t budget;  // budget of the process
     const memory::Candidate* plan;
   };
   StepSolver& solver_;
   std::vector<Row> rows_;
 };
 
-// The largest value of `key` whose smallest plan, or fixed plan, fits memory.budget. UserError when
-// the key cannot grow, when there is no budget, or when not even 1 fits.
+// Prints the largest value of `key` whose smallest plan, or fixed plan, fits memory.budget.
+// UserError if the key cannot grow, if there is no budget, or if not even 1 fits.
 void PrintLargest(const config::RunConfig& config, const std::string& key, bool json);
 
 // Prints the memory of each rank for every layout that the run leaves open: data × tensor ranks and
-// ZeRO stages. UserError when none is possible, and when a choice is open and there is no budget.
+// ZeRO stages. UserError if no layout is possible, or if a choice is open without a budget.
 void PrintMeshes(const config::RunConfig& config, bool json);
 
 // Prints each parameter with its shape, how a rank stores it, whether it is trained, and its names
-// in checkpoints. UserError when no layout of the ranks that are open is possible.
+// in checkpoints. UserError if the ranks' layout is open and none is possible.
 void PrintParameters(const config::RunConfig& config, bool json);
 
 }  // namespace plimsoll::trainer

@@ -15,8 +15,8 @@ namespace {
 
 using graph::Role;
 
-// Of persistent tensors on the device.
-int64_t BytesStaying(const memory::MemoryPlan& plan, std::initializer_list<Role> roles) {
+// The bytes of persistent tensors with these roles on the device.
+int64_t ResidentBytes(const memory::MemoryPlan& plan, std::initializer_list<Role> roles) {
   int64_t bytes = 0;
   for (const memory::PersistentTensor& tensor : plan.persistent) {
     const bool counts = std::ranges::find(roles, tensor.role) != roles.end();
@@ -25,7 +25,7 @@ int64_t BytesStaying(const memory::MemoryPlan& plan, std::initializer_list<Role>
   return bytes;
 }
 
-// Of the time of its runs.
+// The share of recomputation in the time of a stage's runs.
 double ShareOfRecomputation(const CompiledStep& stage, const memory::CostModel& cost) {
   const double again = OverStep(stage, [&](const graph::Program& program, const graph::Node& node) {
     return node.phase == graph::Phase::kRecompute ? cost.Seconds(program.CallOf(node).get()) : 0.0;
@@ -72,9 +72,9 @@ StageTable::StageTable(const PlannedStep& step, const memory::CostModel& cost,
     rows_.push_back(
         {.blocks = options.stages.at(static_cast<size_t>(number)),
          .in_flight = SlotsOfStage(std::ssize(options.stages), number, micro_batches_),
-         .parameter_bytes = BytesStaying(stage->plan, {Role::kParameter}),
-         .state_bytes = BytesStaying(stage->plan, {Role::kMaster, Role::kOptimizerState}),
-         .slot_bytes = BytesStaying(stage->plan, {Role::kActivation}),
+         .parameter_bytes = ResidentBytes(stage->plan, {Role::kParameter}),
+         .state_bytes = ResidentBytes(stage->plan, {Role::kMaster, Role::kOptimizerState}),
+         .slot_bytes = ResidentBytes(stage->plan, {Role::kActivation}),
          .arena_bytes = stage->plan.arena_bytes,
          .seconds = of,
          .works = PredictSeconds(*stage, cost),

@@ -9,7 +9,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Keys of the base that are dropped, since they follow from the device and the budget.
+// Keys of the base that are dropped, because they follow from the device and the budget.
 bool Follows(const std::string& key) {
   return key == "train.micro_batch" || key == "train.accumulate" || key == "train.blocks_first" ||
          key == "train.threads" || key == "run.dir" || key.starts_with("amp.") ||

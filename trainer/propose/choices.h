@@ -1,5 +1,5 @@
-// The keys of a run file to start from: those of the file that it begins with, and choices made for
-// its device (target.cc), by what is trained (recipe.cc, sample_data.cc) and for its budget
+// The keys of a run file to start from: those of its base file, and choices for its device
+// (target.cc), for what is trained (recipe.cc, sample_data.cc) and for its budget
 // (within_budget.cc), each with a reason.
 #pragma once
 
@@ -16,22 +16,22 @@ namespace plimsoll::trainer {
 
 class Choices {
  public:
-  // `base` outlives the object.
+  // `base` must outlive this object.
   explicit Choices(const config::RunConfig& base) : base_(base) {}
 
-  // Gives a key a value instead of the base's. Has no effect where --set gives the key: what
-  // somebody asks for is never chosen otherwise. `why` is a comment before the key; "": none.
+  // Gives a key a value in place of the base's. Has no effect on keys that --set gives, because the
+  // user's value always counts. `why` is a comment before the key; "": none.
   void Set(const std::string& key, const std::string& value, const std::string& why = "");
   void Remove(const std::string& key) { made_.erase(key); }
   // Whether the file will have the key: chosen, or kept from the base.
   bool Has(const std::string& key) const { return made_.contains(key) || Keeps(key); }
-  // Whether the base's value stays unless another is chosen: keys that follow from the device and
-  // the budget, such as amp.dtype, stay only where --set gives them.
+  // Whether the base's value is kept unless another is chosen. Keys that follow from device and
+  // budget, such as amp.dtype, are kept only if --set gives them.
   bool Keeps(const std::string& key) const;
   // Whether --set gives the key.
   bool IsAsked(const std::string& key) const;
 
-  // The run file, its keys in the order of the schema.
+  // The text of the run file, with keys in the order of the schema.
   std::string Text() const;
   const config::RunConfig& base() const { return base_; }
 
@@ -43,50 +43,51 @@ class Choices {
   std::map<std::string, Choice> made_;
 };
 
-// A comment of a run file, in lines that fit a page.
+// Formats a comment of a run file in lines of limited length.
 std::string Comment(const std::string& text, const std::string& indent);
 
-// The device and the budget that a run file is for.
+// A run file's device and budget.
 struct Target {
   std::string name;      // "NVIDIA H200", "CPU"
-  std::string key = {};  // of trainer/resolve/known_gpus.h; empty: this machine's device
+  std::string key = {};  // key in trainer/resolve/known_gpus.h; empty: this machine's device
   bool gpu = false;
   int major = 0, minor = 0;  // compute capability
-  std::string budget;        // where none is named: 90 % of the GPU's memory, 80 % of the machine's
+  std::string budget;        // the default: 90 % of the GPU's memory, 80 % of the machine's
   std::string budget_why;
-  std::string code = {};  // what this build can do with it
+  std::string code = {};  // whether this build can run on the GPU, in words
 };
 
-// `device`: "h200", "cpu"; empty: what is here, the first of `gpus` if there is one. UserError for
-// one that is unknown.
+// Finds the target. `device`: "h200", "cpu"; empty: this machine's device, the first of `gpus` if
+// there is one. UserError for an unknown device.
 Target TargetOf(const std::string& device, const runtime::GpuReport& gpus);
 
-// device, memory.device, memory.budget (`budget` as somebody asks for it; empty: the target's) and
-// amp.dtype.
+// Chooses device, memory.device, memory.budget (`budget` if given, otherwise the target's default)
+// and amp.dtype.
 void ChooseDevice(const Target& target, const std::string& budget, Choices& choices);
 
-// Tokens of a sample of a checkpoint that knows more positions.
+// The most tokens in a sample when a checkpoint is fine-tuned.
 inline constexpr int64_t kFineTuningSequence = 2048;
 
-// The global batch of training from scratch: GPT-3's by the model's size, unless the base has one.
+// Chooses the global batch for training from scratch: GPT-3's for the model's size, unless the base
+// has one.
 void ChooseBatch(const models::Model& model, const Target& target, Choices& choices);
 
-// Of further training of a checkpoint: batch, steps, rate and schedule. `rank`: of adapters, which
-// are then chosen, too; 0: all weights are trained.
+// Chooses batch, steps, learning rate and schedule for fine-tuning a checkpoint. `rank`: the
+// adapters' rank, for which adapters are chosen, too; 0: all weights are trained.
 void ChooseFineTuning(const models::Model& model, int64_t rank, Choices& choices);
 
-// The source that fills the model's inputs and has all of these keys of `data`, which somebody
-// gives ("data.folder"): `own` if it does, or else one that can make samples up, or any. Empty:
-// no source does.
+// A data source that fills the model's inputs and has all of the given keys of `data`
+// ("data.folder"): `own` if it does, otherwise preferably one that can make up samples. Empty: no
+// source does.
 std::string SourceFor(const models::Model& model, std::span<const std::string> keys,
                       const std::string& own);
 
-// Has the source make its samples up, and says what to write instead; nothing where somebody names
-// data. `tokenizer`: a folder to name in that; empty: unknown.
+// Chooses made-up samples, with a comment on how to use real data; does nothing if the user names
+// data. `tokenizer`: a folder for this comment; empty: unknown.
 void ChooseSampleData(const models::Model& model, const std::string& tokenizer, Choices& choices);
 
-// Adds them to the others. Returns what the file is to say of their cost. UserError with
-// ExitCode::kBudgetNotMet when no plan fits: it names the smallest one that `plimsoll plan` finds
+// Adds the solver's choices. Returns the file's remarks on cost. UserError with
+// ExitCode::kBudgetNotMet if no plan fits; it names the smallest plan that `plimsoll plan` finds
 // for the file with all of these choices left open.
 std::vector<std::string> ChooseWithinBudget(const Target& target, Choices& choices);
 

@@ -30,13 +30,13 @@ namespace {
 namespace fs = std::filesystem;
 using config::RunConfig;
 
-// The key of a "key=value" of `sets`, and whether they have a key.
+// KeyOf: the key of a "key=value" in `sets`. IsSet: whether `sets` has a key.
 std::string KeyOf(const std::string& set) { return set.substr(0, set.find('=')); }
 bool IsSet(const ConfigForCommand& command, const std::string& key) {
   return std::ranges::find(command.sets, key, &KeyOf) != command.sets.end();
 }
 
-// The keys of a section that --set gives.
+// The section's keys that --set gives.
 std::vector<std::string> KeysOf(const ConfigForCommand& command, const std::string& section) {
   std::vector<std::string> keys;
   for (const std::string& set : command.sets) {
@@ -45,13 +45,13 @@ std::vector<std::string> KeysOf(const ConfigForCommand& command, const std::stri
   return keys;
 }
 
-// Loads the model's file with `more` and `sets`, later ones before earlier ones; of a folder one
+// Loads the model's file with `more` and `sets`; `sets` override `more`. For a folder, loads a file
 // for its weights, whose section `data` is `data`.
 config::Loaded LoadWith(const ConfigForCommand& command, const std::string& data,
                         const std::vector<std::string>& more,
                         const std::vector<std::string>& sets) {
   std::vector<std::string> all = more;
-  // 8 bits need 16 for all else; which ones, the device determines.
+  // With 8-bit linear layers, the other ops need a 16-bit type.
   if (IsSet(command, "amp.fp8.recipe")) all.push_back("amp.dtype=bf16");
   all.insert(all.end(), sets.begin(), sets.end());
   if (!IsFolder(command.model)) return LoadRun(FindModelFile(command.model), all);
@@ -65,19 +65,19 @@ bool IsBatchKey(const std::string& key) {
          key == "train.micro_batch" || key == "train.accumulate";
 }
 
-// Checkpoints know more positions than most samples have tokens.
+// Checkpoints allow longer sequences than most samples need.
 int64_t SequenceOf(const RunConfig& config) {
   return std::min(config.model.settings.IntOr("max_sequence", 0), kFineTuningSequence);
 }
 
-// --lora, as what is asked of the file.
+// The overrides for --lora.
 std::vector<std::string> LoraSets(const ConfigForCommand& command) {
   if (command.lora_rank == 0) return {};
   return {fmt::format("lora.rank={}", command.lora_rank)};
 }
 
-// Takes back what a shipped file says of made-up data, where somebody names data: how many classes
-// there are, and that nothing is held out.
+// If the user names data, removes a shipped file's settings for made-up data: the number of
+// classes, and that nothing is held out.
 std::vector<std::string> FollowData(const ConfigForCommand& command, const RunConfig& config) {
   std::vector<std::string> dropped;
   if (IsFolder(command.model) || !config::FindShipped(FindModelFile(command.model))) return dropped;
@@ -87,7 +87,7 @@ std::vector<std::string> FollowData(const ConfigForCommand& command, const RunCo
   return dropped;
 }
 
-// The tokenizer that a folder of weights brings; empty: it brings none.
+// The tokenizer in a folder of weights; empty: it has none.
 std::string TokenizerOf(const std::string& model) {
   std::error_code error;
   for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"}) {
@@ -96,15 +96,15 @@ std::string TokenizerOf(const std::string& model) {
   return "";
 }
 
-// Whether `sets` name data of somebody's own.
+// Whether `sets` name the user's own data.
 bool NamesData(const ConfigForCommand& command, const RunConfig& config) {
   return !KeysOf(command, "data").empty() && !config::MakesUpData(config);
 }
 
-// Loads what the file begins with, the model's file or one for a folder's weights, with what
-// somebody asks for: of data that somebody names the source that has their keys, as the data are;
-// of a folder samples of a usual length, made up if no data are named. Warnings are also those of
-// the data. Throws what training throws.
+// Loads the base: the model's file, or a file for a folder's weights, with the user's keys. If the
+// user names data, selects the source that has these keys. For a folder, chooses a usual length of
+// samples, made up if no data is named. Includes warnings about data, and throws what training
+// throws.
 config::Loaded LoadBase(const ConfigForCommand& command) {
   const bool folder = IsFolder(command.model);
   std::vector<std::string> sets = command.sets;
@@ -112,7 +112,7 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   const RunConfig plain = LoadWith(command, "synthetic: true", LoraSets(command), sets).config;
   const std::unique_ptr<models::Model> model = ModelFrom(plain);
 
-  // A folder has no data, and --set may give keys of another source than the model's file has.
+  // A folder has no data settings, and --set may give keys of another source than the model file's.
   std::string source = plain.data.source;
   const std::vector<std::string> given = KeysOf(command, "data");
   if (!IsSet(command, "data.source")) {
@@ -135,7 +135,7 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   if (folder && SequenceOf(plain) > 0) {
     more.push_back(fmt::format("model.sequence={}", SequenceOf(plain)));
   }
-  // The batch that is asked for is cut anew.
+  // A batch that the user gives is cut into micro-batches anew.
   const bool batch =
       IsSet(command, "train.global_batch") || IsSet(command, "train.global_batch_tokens");
   if (batch && !IsSet(command, "train.micro_batch") && !IsSet(command, "train.accumulate") &&
@@ -151,20 +151,20 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
     if (!dropped.empty()) loaded = LoadWith(command, data, all, command.sets);
     LookAtData(loaded, /*started=*/1);
   }
-  for (const std::string& set : more) {  // which nobody asked for
+  for (const std::string& set : more) {  // settings that the user did not give
     if (!IsSet(command, KeyOf(set))) loaded.config.origins[KeyOf(set)] = command.model;
   }
   return loaded;
 }
 
-// One thing is said once.
+// UserError if an option and a --set give the same value twice.
 void RequireOneWay(const ConfigForCommand& command, const std::string& option,
                    const std::string& key, bool given) {
   if (!given || !IsSet(command, key)) return;
   throw UserError(fmt::format("--set: {}: says what {} says; keep one", key, option));
 }
 
-// Refuses what is no model, or another one than the command says.
+// Refuses a --for that is not a model, and a second model in --set.
 void CheckModel(const ConfigForCommand& command) {
   if (IsSet(command, "model.init_from")) {
     throw UserError("--set: model.init_from: says what --for says; name the folder there");
@@ -198,7 +198,7 @@ void SaySequence(const RunConfig& base, Choices& choices) {
                   : "All tokens that the model allows in a sample.");
 }
 
-// Refuses a model that has no layers for adapters.
+// Refuses a model without layers for adapters.
 void RequireAdapters(const ConfigForCommand& command, const RunConfig& base, int64_t rank) {
   RunConfig config = base;
   config.lora.rank = rank;
@@ -209,7 +209,7 @@ void RequireAdapters(const ConfigForCommand& command, const RunConfig& base, int
   }
 }
 
-// The command, as a shell takes it.
+// The command as shell text.
 std::string CommandText(const ConfigForCommand& command, const Target& target) {
   std::string text = "plimsoll config --for " + ShellQuoted(command.model);
   if (!command.device.empty()) text += " --device " + (target.gpu ? target.key : command.device);
@@ -219,7 +219,7 @@ std::string CommandText(const ConfigForCommand& command, const Target& target) {
   return text;
 }
 
-// Of what somebody asks for; others may be of keys that are dropped.
+// Prints warnings about the user's keys; others may concern keys that are dropped.
 void SayWarnings(const ConfigForCommand& command, std::span<const std::string> warnings) {
   for (const std::string& warning : warnings) {
     const bool asked = std::ranges::any_of(command.sets, [&](const std::string& set) {
@@ -229,14 +229,14 @@ void SayWarnings(const ConfigForCommand& command, std::span<const std::string> w
   }
 }
 
-// The data that somebody names must do for the batch that is chosen.
+// Checks that the user's data suffices for the chosen batch.
 void CheckData(const ConfigForCommand& command, const Choices& choices) {
   if (!NamesData(command, choices.base())) return;
   config::Loaded made = LoadRunText(choices.Text(), "config --for");
   LookAtData(made, /*started=*/1);
 }
 
-// The device that is asked for, by the option or the keys; empty: by neither.
+// The device that the option or the keys give; empty: none is given.
 std::string DeviceOf(const ConfigForCommand& command, const Choices& choices) {
   RequireOneWay(command, "--device", "memory.device", !command.device.empty());
   RequireOneWay(command, "--device", "device", !command.device.empty());

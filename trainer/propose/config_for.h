@@ -1,5 +1,5 @@
-// `plimsoll config --for MODEL`: a run file for a model on a device within a budget, with a reason
-// for every choice. It runs as it is.
+// `plimsoll config --for MODEL`: makes a run file for a model on a device within a budget, with a
+// reason for every choice. The file can be run unchanged.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,27 @@
 namespace plimsoll::trainer {
 
 struct ConfigForCommand {
-  std::string model;   // a run file, a Hugging Face folder, or the name of a file in configs/models
-  std::string device;  // "h200", "cpu" (trainer/resolve/known_gpus.h); empty: memory.device of a
-                       // --set, or this machine's
-  std::string budget;  // as memory.budget; empty: 90 % of the GPU's memory, 80 % of the machine's
-  std::vector<std::string> sets = {};  // "key=value": keys that are not chosen
-  int64_t lora_rank = 0;               // of adapters; 0: none, unless the model's file has some
+  std::string model;  // a run file, a Hugging Face folder, or the name of a file in configs/models
+  // The device: "h200", "cpu" (trainer/resolve/known_gpus.h); empty: memory.device of a --set, or
+  // this machine's.
+  std::string device;
+  // Value of memory.budget; empty: 90 % of the GPU's memory, 80 % of the machine's.
+  std::string budget;
+  std::vector<std::string> sets = {};  // "key=value"; these keys are not chosen
+  // Rank of adapters; 0: no adapters, unless the model's file has some.
+  int64_t lora_rank = 0;
 };
 
-// The run file that a name means: the file of that name if there is one, else
-// configs/models/NAME.yaml, on disk or as shipped with the program. UserError that lists the known
-// names.
+// The run file for a name: the file with that name if it exists, otherwise
+// configs/models/NAME.yaml, on disk or shipped with the program. If none exists, a UserError lists
+// the known names.
 std::string FindModelFile(const std::string& name);
 
-// The file's text: it loads as it is, and its plan is within the budget. `gpus` are those of this
-// machine. The device determines the precision; what is trained, the batch, steps and rate, unless
-// the model's file has them; the budget's solver chooses micro-batch and policy by its built-in
-// rates. Prints warnings of `sets`. UserError with ExitCode::kBudgetNotMet
-// when no plan fits.
+// The text of the run file, which loads unchanged and has a plan within the budget. `gpus` are
+// those of this machine. The device determines the precision. The model and the kind of training
+// determine batch, steps and learning rate, unless the model's file has them. The budget's solver
+// chooses micro-batch and policy by built-in rates. Prints warnings about `sets`. UserError with
+// ExitCode::kBudgetNotMet if no plan fits.
 std::string ConfigFor(const ConfigForCommand& command, const runtime::GpuReport& gpus);
 
 }  // namespace plimsoll::trainer

@@ -1,5 +1,5 @@
-// What people train with, by what is trained: the sequence, the batch, steps, learning rate and
-// schedule of a run file to start from.
+// Usual recipes for each kind of training: the sequence, batch, steps, learning rate and schedule
+// of a run file to start from.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,8 @@ namespace {
 
 using config::RunConfig;
 
-// Tokens per update by the model's size: GPT-3's (Brown et al. 2020, table 2.1), as powers of 2.
+// Tokens per update for the model's size, as in GPT-3 (Brown et al. 2020, table 2.1), rounded to
+// powers of 2.
 int64_t BatchTokens(int64_t parameters) {
   if (parameters < 1'000'000'000) return int64_t{1} << 19;
   if (parameters < 5'000'000'000) return int64_t{1} << 20;
@@ -21,13 +22,13 @@ int64_t BatchTokens(int64_t parameters) {
 // GPT-3's table has no entry for models smaller than this.
 constexpr int64_t kSmallModel = 100'000'000;
 
-// Whether somebody says how many samples an update has.
+// Whether the user gives the number of samples in an update.
 bool AsksForBatch(const Choices& choices) {
   return choices.IsAsked("train.global_batch") || choices.IsAsked("train.global_batch_tokens") ||
          choices.IsAsked("train.accumulate");
 }
 
-// The batch, or the most below it that the micro-batch divides where somebody gives that.
+// Sets the batch; if the user gives the micro-batch, rounds it down to a multiple of that.
 void SetBatch(int64_t samples, const std::string& why, Choices& choices) {
   if (AsksForBatch(choices)) return;
   const RunConfig& base = choices.base();
@@ -38,7 +39,7 @@ void SetBatch(int64_t samples, const std::string& why, Choices& choices) {
   choices.Set("train.global_batch", std::to_string(samples), why);
 }
 
-// All samples of a micro-batch act on one another in this model.
+// Sets the micro-batch for a model in which all samples of a micro-batch affect one another.
 void KeepMicroBatch(int64_t samples, Choices& choices) {
   choices.Set("train.micro_batch", std::to_string(samples),
               "All samples of a micro-batch act on one another in this model, so that its size is "
@@ -49,10 +50,10 @@ void KeepMicroBatch(int64_t samples, Choices& choices) {
 }
 
 struct Recipe {
-  int64_t samples;  // an update
+  int64_t samples;  // number of samples in an update
   const char *lr, *weight_decay;
   std::string lr_why;
-  const char* whose;  // of the batch
+  const char* whose;  // source of the batch size
 };
 
 Recipe RecipeOf(const models::Model& model, int64_t rank) {
@@ -119,7 +120,7 @@ void ChooseFineTuning(const models::Model& model, int64_t rank, Choices& choices
     }
     if (!choices.Keeps("lora.targets")) {
       choices.Set("lora.targets", "[all-linear]",
-                  "Adapters beside all linear layers learn as much as full fine-tuning (Dettmers "
+                  "Adapters of all linear layers learn as much as full fine-tuning (Dettmers "
                   "et al. 2023, section 4).");
     }
   }

@@ -1,5 +1,5 @@
-// The `data` section of a run file to start from: made-up samples, with which it runs as it is, and
-// in a comment what names somebody's own.
+// The `data` section of a run file to start from: made-up samples, with which it runs unchanged,
+// and a comment on how to use real data.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,12 +14,13 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Those that fill the inputs of the model, the ones that can make samples up first.
+// The sources that fill the model's inputs; those that can make up samples come first.
 std::vector<std::string> SourcesOf(const models::Model& model) {
   if (model.text_sizes()) return {data::kTokens};
   std::vector<graph::Slot> slots;
   for (const auto& [name, type] : model.inputs()) {
-    const bool of_samples = type.shape.rank() > 0 && type.shape.dim(0) == 1;  // of a batch of one
+    // Whether its first dimension is the batch.
+    const bool of_samples = type.shape.rank() > 0 && type.shape.dim(0) == 1;
     if (of_samples) slots.push_back({name, type, {}});
   }
   std::vector<std::string> names = data::SourcesThatFill(slots);
@@ -30,11 +31,12 @@ std::vector<std::string> SourcesOf(const models::Model& model) {
 
 bool HasKey(const std::string& source, const std::string& path) {
   const config::Key* const key = config::FindKey(path);
-  if (key == nullptr || key->owners.empty()) return true;  // every source, or none: said elsewhere
+  // Unknown keys, and keys of all sources, are checked elsewhere.
+  if (key == nullptr || key->owners.empty()) return true;
   return std::ranges::find(key->owners, source) != key->owners.end();
 }
 
-// What names somebody's own data, for each source that reads some: "{train: …, tokenizer: …}".
+// The settings for real data, for each source that reads files: "{train: …, tokenizer: …}".
 std::vector<std::string> Examples(const models::Model& model, const std::string& tokenizer) {
   std::vector<std::string> examples;
   for (const std::string& source : SourcesOf(model)) {

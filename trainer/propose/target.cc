@@ -1,4 +1,4 @@
-// The device and the budget that a run file is for.
+// Determines a run file's device and budget.
 #include <fmt/format.h>
 
 #include "base/bytes.h"
@@ -43,7 +43,7 @@ void ChoosePrecision(const Target& target, Choices& choices) {
   } else if (target.major >= 8) {
     choices.Set("amp.dtype", "bf16",
                 "16-bit products at the tensor cores' full rate and with float32's range, so that "
-                "no loss scaling is needed; float32 weights stand behind.");
+                "no loss scaling is needed; master weights are float32.");
   } else {
     choices.Set("amp.dtype", "fp16",
                 fmt::format("The tensor cores of {} know fp16 and no bf16. Its range is small: the "

@@ -1,5 +1,5 @@
-// The choices of a run file that the budget's solver makes: how the batch is cut, what is
-// recomputed, and what lives on the host.
+// The choices that the budget's solver makes for a run file: how to cut the batch, what to
+// recompute, and what to place on the host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,8 @@ namespace {
 
 using config::RunConfig;
 
-// Of a step: a batch is proposed that takes no longer, where the model's own takes twice as long.
+// If a step takes more than twice this time, a smaller batch is proposed whose step takes at most
+// this time.
 constexpr double kLongSeconds = 60;
 constexpr int64_t kLoraRank = 16;
 
@@ -41,8 +42,8 @@ std::string BytesText(int64_t process, int64_t host, bool gpu) {
          (host > 0 ? fmt::format(" and {} of the host, pinned", FormatBytes(host)) : "");
 }
 
-// The largest batch of a power of two of micro-steps whose step is not long; empty: the batch is
-// one that takes no time, or a single micro-step.
+// The largest batch, with a power of two of micro-steps, whose step is not long. Empty if the batch
+// takes acceptable time, or is a single micro-step.
 std::string SmallerBatch(const StepSolver& solver, const memory::Candidate& candidate) {
   CompileOptions options = solver.OptionsOf(candidate);
   const double share = kLongSeconds / candidate.exact->seconds;
@@ -56,8 +57,8 @@ std::string SmallerBatch(const StepSolver& solver, const memory::Candidate& cand
                      options.micro_batch * options.accumulate, StepText(options, seconds));
 }
 
-// "adapters take 6.10 GiB of the GPU with --lora 16", within the budget; empty: the run has
-// adapters, its model takes none, or they don't fit.
+// "adapters take 6.10 GiB of the GPU with --lora 16", within the budget. Empty if the run has
+// adapters, its model cannot have any, or they don't fit.
 std::string AdaptersText(const RunConfig& run, const memory::Budget& budget) {
   if (run.lora.asked() || budget.profile.device.empty()) return "";
   RunConfig config = run;
@@ -82,8 +83,8 @@ std::string AdaptersText(const RunConfig& run, const memory::Budget& budget) {
 
 // Sentences about the solver's candidate, by built-in rates: "Takes 13.6 GiB of the GPU and 110 GiB
 // of the host, pinned."; "By built-in rates a step of 2097152 tokens takes about 11 min, 2.97k
-// tokens/s." Where a step is long, a smaller batch with its time, and where tensors are on the
-// host, what adapters take.
+// tokens/s." If a step is long, adds a smaller batch with its time; if tensors are on the host,
+// adds the memory of training adapters.
 std::vector<std::string> Outlook(StepSolver& solver, const memory::Candidate& candidate,
                                  const memory::Budget& budget) {
   const memory::ExactPlan& exact = *candidate.exact;
@@ -101,7 +102,7 @@ std::vector<std::string> Outlook(StepSolver& solver, const memory::Candidate& ca
   return lines;
 }
 
-// The choices made so far, with the others left to the solver.
+// The configuration with the choices made so far; the solver makes the others.
 RunConfig OpenConfig(const Target& target, Choices choices) {
   if (!choices.IsAsked("train.accumulate") && !choices.Has("train.micro_batch")) {
     choices.Set("train.micro_batch", "auto");
@@ -110,11 +111,11 @@ RunConfig OpenConfig(const Target& target, Choices choices) {
   choices.Set("memory.calibrate", "false");
   RunConfig config = LoadRunText(choices.Text(), "config --for").config;
   config.planned_gpu = target.key;
-  config.origins["memory.budget"] = "config --for";  // for messages
+  config.origins["memory.budget"] = "config --for";  // shown in messages
   return config;
 }
 
-// Leaves where parameters live, and what else changes no number, to the solver.
+// Opens placement, and all other choices that do not affect results, for the solver.
 void LeaveOpen(Choices& choices) {
   for (const Knob& knob : Techniques()) {
     if (!choices.Keeps(knob.key)) choices.Set(knob.key, "auto");
@@ -155,7 +156,7 @@ void WritePolicy(StepSolver& solver, const memory::Candidate& chosen, Choices& c
                           100 * chosen.exact->recompute_seconds / chosen.exact->seconds));
 }
 
-// The run with its batch cut into the most micro-steps: of all cuts that needs least memory.
+// The run with its batch cut into the most micro-steps, which needs the least memory.
 RunConfig WithSmallestCut(const RunConfig& open) {
   RunConfig config = open;
   if (config.train.micro_batch != 0) return config;
@@ -166,11 +167,11 @@ RunConfig WithSmallestCut(const RunConfig& open) {
   return config;
 }
 
-// Refuses what is far from fitting without looking for changes: where one sequence, by the smallest
-// of the named policies and with all that may be on the host there, takes twice the budget.
+// Refuses a run that is far from fitting, without searching for changes: if one sequence takes
+// twice the budget with the smallest named policy and everything possible on the host.
 void RequireNearBudget(const RunConfig& open, const memory::Budget& budget) {
   RunConfig config = open;
-  // Gradients of one micro-step would stay on the device.
+  // Two micro-steps, because the gradients of a single one would stay on the device.
   config.train.SetMicroSteps(ModelFrom(config)->sample_coupling().smallest_micro_batch(), 2);
   for (const Knob& knob : Techniques()) {
     if (knob.IsOpen(config)) knob.Use(config, WhyUnused(knob, config).empty());
@@ -188,7 +189,7 @@ void RequireNearBudget(const RunConfig& open, const memory::Budget& budget) {
       ExitCode::kBudgetNotMet);
 }
 
-// The refusal, with what the run reads at a time and what would take less.
+// Refuses the run; the message adds the present micro-batch and smaller alternatives.
 [[noreturn]] void Refuse(const memory::Budget& budget, StepSolver& solver) {
   try {
     RefuseBudget(budget, solver);
@@ -222,7 +223,7 @@ std::vector<std::string> ChooseWithinBudget(const Target& target, Choices& choic
   const memory::Candidate* chosen = fastest();
   if (chosen == nullptr && target.gpu && config.optimizer.place == config::PlaceOrAuto::kDevice) {
     choices.Set("optimizer.place", "host",
-                "Nothing fits otherwise: moments and master weights stay in host memory, and come "
+                "No plan fits otherwise: moments and master weights stay in host memory, and come "
                 "to the GPU for each update. No number changes.");
     chosen = fastest();
   }

@@ -1,5 +1,5 @@
-// Energy per step and per token, measured over windows of consecutive whole steps without breaks. A
-// window lasts at least two seconds: the counters are updated only every few tens of milliseconds.
+// Energy per step and per token, measured over windows of consecutive steps. A window lasts at
+// least two seconds, because the counters are updated only every few tens of milliseconds.
 #pragma once
 
 #include <chrono>
@@ -28,14 +28,14 @@ class EnergyWindows {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kShortest{2};
 
-  // `counter` must outlive the windows; nullptr: nothing is measured.
+  // `counter` must outlive this object; nullptr: nothing is measured.
   explicit EnergyWindows(runtime::EnergyCounter* counter) : counter_(counter) {}
 
-  // A step begins. Opens a window, unless one is open.
+  // A step begins: opens a window, unless one is open.
   void Begin(Clock::time_point now);
   // The step, which took `seconds`, is done, and the next one begins at once. The host may notice
-  // that late: a window's power is of the time until `now`, its energy of the steps' time. Does
-  // nothing when no window is open.
+  // the end late, so power is averaged until `now`, and energy is that power times the steps'
+  // seconds. Does nothing if no window is open.
   void StepDone(Clock::time_point now, double seconds, int64_t tokens);
   // Something other than a step follows: discards the open window.
   void Interrupt() { open_ = false; }
@@ -53,7 +53,7 @@ class EnergyWindows {
   runtime::EnergyCounter* counter_;
   bool open_ = false;
   Clock::time_point start_;
-  double joules_ = 0;  // at the start
+  double joules_ = 0;  // the counter when the window opened
   Sum window_, ended_;
 };
 

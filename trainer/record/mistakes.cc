@@ -22,8 +22,8 @@ double LargestShare(std::span<const float> logits, float largest) {
   return 1 / sum;
 }
 
-// Means over the pixels that fall into each pixel of the smaller image, stretched from the least
-// value to 0 and from the largest to 255. `image`: [height, width, channels].
+// Scales an image down: means over the pixels that fall into each smaller pixel, then stretched so
+// that the least becomes 0 and the largest 255. `image`: [height, width, channels].
 std::vector<uint8_t> SmallImage(std::span<const float> image, int64_t height, int64_t width,
                                 int64_t channels, int64_t to_height, int64_t to_width) {
   std::vector<float> means;
@@ -59,8 +59,8 @@ struct Found {
   int rank = 0;
 };
 
-// The surest of the mistakes that each rank has listed, [[share, sample], …], each once: ranks that
-// share a model's tensors see the same samples.
+// The most confident mistakes among the lists of all ranks, [[share, sample], …]. Each appears
+// once, because ranks that share a model's tensors see the same samples.
 std::vector<Found> SurestOf(const std::vector<std::string>& by_rank) {
   std::vector<Found> all;
   for (size_t rank = 0; rank < by_rank.size(); ++rank) {
@@ -129,7 +129,8 @@ nlohmann::ordered_json Mistakes::Json() const {
   return images;
 }
 
-// First only which they are, then the pictures of those that remain: all ranks get what one gives.
+// First agrees on the mistakes to keep, then gathers their pictures, because all ranks receive what
+// one sends.
 nlohmann::ordered_json Mistakes::Gather(Ranks& ranks) const {
   if (ranks.size() == 1) return Json();
   nlohmann::json own = nlohmann::json::array();
@@ -144,7 +145,8 @@ nlohmann::ordered_json Mistakes::Gather(Ranks& ranks) const {
     if (wanted) given.push_back(std::move(image));
   }
   const std::vector<std::string> by_rank = ranks.Gather(given.dump());
-  std::vector<nlohmann::ordered_json> left;  // of each rank, in the order of `surest`
+  // Each rank's remaining mistakes, in the order of `surest`.
+  std::vector<nlohmann::ordered_json> left;
   for (const std::string& text : by_rank) left.push_back(nlohmann::ordered_json::parse(text));
   std::vector<size_t> next(left.size());
   nlohmann::ordered_json images = nlohmann::ordered_json::array();

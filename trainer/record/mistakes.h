@@ -1,6 +1,6 @@
-// The held-out images about which a classifier is most sure and wrong, for the report of a run.
-// Each rank notes those among its own samples; Gather() makes of them what a single rank would
-// find.
+// The held-out images that a classifier gets wrong with the highest confidence, for the report of a
+// run. Each rank collects those among its own samples. Gather() combines them to the list that a
+// single rank would find.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,21 @@ namespace plimsoll::trainer {
 
 class Mistakes {
  public:
-  static constexpr size_t kMost = 24;   // images
-  static constexpr int64_t kSide = 64;  // pixels: larger images are made smaller
+  static constexpr size_t kMost = 24;   // number of images
+  static constexpr int64_t kSide = 64;  // largest side in pixels; larger images are scaled down
 
-  // Takes note of the batch that `session` has evaluated last, whose first sample is number `first`
-  // of those that are held out. Does nothing unless the program leaves each sample's logits
-  // (kClassLogits) and reads the inputs "images", f32[B,H,W,1 or 3], and "labels", i32[B].
+  // Collects mistakes in the batch that `session` has evaluated last; `first` is the number of its
+  // first sample among the held-out ones. Does nothing unless the program leaves each sample's
+  // logits (kClassLogits) and reads the inputs "images", f32[B,H,W,1 or 3], and "labels", i32[B].
   void Add(Session& session, int64_t first);
 
-  // Those of all ranks, on every rank. All ranks call.
+  // The mistakes of all ranks, on every rank. All ranks call this.
   //
-  // The worst first, of equal ones that of the smaller number: [{"sample": its number, "label": …,
-  // "prediction": …, "share": probability of the prediction, "width": …, "height": …, "pixels":
-  // base64 of red, green and blue bytes, row by row}, …]. Brightness is stretched over each image,
-  // since sources normalise pixels in their own ways.
+  // The worst comes first, and of equal ones the smaller sample number: [{"sample": its number,
+  // "label": …, "prediction": …, "share": probability of the prediction, "width": …, "height": …,
+  // "pixels": base64 of red, green and blue bytes, row by row}, …].
+  //
+  // Brightness is stretched for each image, since sources normalise pixels in their own ways.
   nlohmann::ordered_json Gather(Ranks& ranks) const;
 
  private:
@@ -35,11 +36,11 @@ class Mistakes {
     int64_t sample = 0, label = 0, prediction = 0;
     double share = 0;
     int64_t width = 0, height = 0;
-    std::vector<uint8_t> pixels;  // RGB
+    std::vector<uint8_t> pixels;  // colours, RGB
   };
   nlohmann::ordered_json Json() const;
 
-  std::vector<Image> worst_;  // of this rank, the worst first
+  std::vector<Image> worst_;  // this rank's mistakes, the worst first
 };
 
 }  // namespace plimsoll::trainer

@@ -54,7 +54,7 @@ reports::MlflowFacts MlflowFactsOf(const config::RunConfig& config) {
   reports::MlflowFacts facts;
   facts.experiment = Environment("MLFLOW_EXPERIMENT_NAME");
   if (facts.experiment.empty()) facts.experiment = directory.parent_path().filename();
-  if (facts.experiment.empty()) facts.experiment = "plimsoll";  // run.dir lies in the root folder
+  if (facts.experiment.empty()) facts.experiment = "plimsoll";  // run.dir is in the root folder
   facts.name = config.run.name.empty() ? directory.filename().string() : config.run.name;
   facts.user = Environment("USER");
   facts.files = directory;

@@ -1,4 +1,4 @@
-// What MLflow is told of a run besides its metrics (log.mlflow).
+// The facts about a run that MLflow gets in addition to its metrics (log.mlflow).
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace plimsoll::trainer {
 
-// The folder of MLflow's files: the one that log.mlflow names, or that of MLFLOW_TRACKING_URI, or
-// ./mlruns; empty: off. UserError (log.mlflow) where it is a server or a database.
+// The folder of MLflow's files: named by log.mlflow or MLFLOW_TRACKING_URI, or ./mlruns; empty:
+// off. UserError (log.mlflow) if the setting names a server or a database.
 std::string MlflowFolder(const config::RunConfig& config);
 
-// The experiment is the one of MLFLOW_EXPERIMENT_NAME, or called like the folder in which run.dir
-// lies. Parameters are the keys that apply, as a run file says them.
+// The experiment is MLFLOW_EXPERIMENT_NAME; without it, the name of the folder that contains
+// run.dir. Parameters are the keys that apply, written as in a run file.
 reports::MlflowFacts MlflowFactsOf(const config::RunConfig& config);
 
 }  // namespace plimsoll::trainer

@@ -19,7 +19,7 @@ using graph::OpCall;
 using graph::Transfer;
 using runtime::NodeTime;
 
-// FLOPs per second of the matrix units for this call; 0: it does not run on them.
+// The matrix units' FLOPs per second for this call; 0 if it does not run on them.
 double MatrixRate(const OpCall& call, const runtime::Ceilings& ceilings) {
   if (call.op.cost_class == graph::CostClass::kBandwidth) return 0;
   // Hopper multiplies 8-bit codes twice as fast as 16-bit numbers.
@@ -38,7 +38,7 @@ std::string ShapesOf(const OpCall& call) {
   return text;
 }
 
-// Of a launch of nodes.
+// The work of a node's launch.
 Work WorkOf(const graph::Program& program, const NodeTime& time,
             const runtime::Ceilings& ceilings) {
   Work work;
@@ -58,8 +58,8 @@ void AddTo(OpGroup& sum, const OpGroup& group) {
   sum.bound_by_flops = sum.bound_by_flops || group.bound_by_flops;
 }
 
-// The compute stream waits for the time of an …_done node, and for all transfers that run on the
-// compute stream itself, as on the CPU.
+// Adds a transfer's time. The compute stream waits for an …_done node, and for any transfer that
+// runs on the compute stream itself, as on the CPU.
 void AddSide(Profile& profile, const graph::OpDef& op, const NodeTime& time, double seconds) {
   if (op.transfer == Transfer::kNone) return;
   const bool copies = op.transfer == Transfer::kCopyStart || op.transfer == Transfer::kCopyDone;
@@ -78,7 +78,7 @@ std::vector<OpGroup> LongestFirst(const Map& groups) {
   return sorted;
 }
 
-// "712 TFLOP/s" or "3640 GB/s".
+// The rate of a group: "712 TFLOP/s" or "3640 GB/s".
 std::string RateOf(const OpGroup& group) {
   if (group.seconds == 0) return "";
   if (group.bound_by_flops)
@@ -109,7 +109,7 @@ std::optional<int64_t> Number(std::string_view text) {
   return value;
 }
 
-// profile.json: milliseconds of an average step.
+// The text of profile.json: milliseconds of an average step.
 std::string TotalsJson(const Profile& profile) {
   const auto side = [](const SideSeconds& seconds) {
     return nlohmann::ordered_json{{"ms", seconds.busy * 1e3}, {"exposed_ms", seconds.waited * 1e3}};
@@ -123,7 +123,7 @@ std::string TotalsJson(const Profile& profile) {
          "\n";
 }
 
-// Seconds of each stage of the start, in a line each.
+// The seconds of each start-up stage, one per line.
 std::string StartTable() {
   std::string text;
   for (const StageTime& stage : StageTimes()) {
@@ -162,7 +162,7 @@ void ProfileCollector::After(int64_t step, int64_t micro_step) {
   run.start_us = std::chrono::duration<double, std::micro>(now_ - first_).count();
   const runtime::Executor& executor = ExecutorOf(micro_step);
   run.nodes = executor.node_times();
-  if (run.nodes.empty()) {  // the device tells only how long nodes took
+  if (run.nodes.empty()) {  // this device reports only durations
     std::vector<int64_t> nanoseconds = executor.node_nanoseconds();
     for (size_t n = 0; n < nanoseconds.size(); ++n) nanoseconds[n] -= nanoseconds_before_[n];
     run.nodes = InSequence(nanoseconds);

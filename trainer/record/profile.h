@@ -1,5 +1,5 @@
-// The profile of a step: when each node ran, and what follows from it: a table of op kinds and
-// shapes, next to the time that the device would need at its ceilings, and a trace for a viewer.
+// The profile of a step: records when each node ran. Makes a table of op kinds and shapes, with the
+// time that the device would need at its ceilings, and a trace for a viewer.
 #pragma once
 
 #include <chrono>
@@ -20,17 +20,18 @@ namespace plimsoll::trainer {
 // One run of a program.
 struct ProgramRun {
   int64_t step = 0;
-  int program = 0;                       // index in CompiledStep::programs
-  double start_us = 0;                   // since the first of the runs that were collected
-  std::vector<runtime::NodeTime> nodes;  // in the order in which they started; views are absent
+  int program = 0;      // index in CompiledStep::programs
+  double start_us = 0;  // since the first collected run
+  // Times of nodes in the order of their start, without views.
+  std::vector<runtime::NodeTime> nodes;
 };
 
-// Collects runs. The session must have been made with ExecutorOptions::profile.
+// Collects runs. The session must be made with ExecutorOptions::profile.
 class ProfileCollector {
  public:
   explicit ProfileCollector(Session& session) : session_(session) {}
 
-  // To be called before and after Session::Run. Both wait for the device.
+  // Call these before and after Session::Run. Both wait for the device.
   void Before(int64_t micro_step);
   void After(int64_t step, int64_t micro_step);
 
@@ -42,100 +43,101 @@ class ProfileCollector {
 
   Session& session_;
   std::vector<ProgramRun> runs_;
-  std::vector<int64_t> nanoseconds_before_;  // of the program's nodes, in all runs so far
+  std::vector<int64_t> nanoseconds_before_;  // each node's time in all runs so far
   Clock::time_point first_, now_;
 };
 
-// The times of a program's nodes in sequence, as a device without streams runs them. Leaves out
-// nodes that took no time, which are views.
+// The times of a program's nodes in sequence, for a device without streams. Omits nodes that took
+// no time, which are views.
 std::vector<runtime::NodeTime> InSequence(const std::vector<int64_t>& node_nanoseconds);
 
-// The nodes of one op, phase and shapes, in an average step.
+// All nodes with the same op, phase and shapes, in an average step.
 struct OpGroup {
   std::string op;
   graph::Phase phase = graph::Phase::kForward;
-  std::string shapes;  // of the first two inputs: "bf16[8,64] bf16[64,256]"
+  std::string shapes;  // first two inputs: "bf16[8,64] bf16[64,256]"
   double nodes = 0;
   double seconds = 0;
   double flops = 0;
-  double bytes = 0;          // that must be moved: each argument once
-  double floor_seconds = 0;  // at the ceilings; 0 where these are not known
+  double bytes = 0;          // bytes to move, each argument once
+  double floor_seconds = 0;  // the least time at the ceilings; 0 if they are unknown
   bool bound_by_flops = false;
 };
 
 // Work outside the compute stream, in an average step.
 struct SideSeconds {
-  double busy = 0;    // on its own streams
-  double waited = 0;  // the part of it that the compute stream waited for
+  double busy = 0;    // time on their own streams
+  double waited = 0;  // the part for which the compute stream waited
 };
 
 struct Profile {
   int64_t steps = 0;
-  double step_seconds = 0;      // from a program's start to its last node's end, summed up
+  double step_seconds = 0;      // sum over programs, each from its start to its last node's end
   std::vector<OpGroup> groups;  // longest first
   SideSeconds copies, collectives;
-  double data_seconds = 0;  // of the thread that makes the steps, before a step's programs begin
-  double node_seconds() const;  // of all groups; copies under computations count twice
+  double data_seconds = 0;      // the main thread's time for data before a step's programs begin
+  double node_seconds() const;  // sum over all groups; copies during computations count twice
   double floor_seconds() const;
-  // The same with all groups of one op merged.
+  // The groups, merged by op.
   std::vector<OpGroup> ByOp() const;
 };
 
-// Of one or more calls. `seconds_for_flops`: of those that run on the matrix units.
+// The FLOPs and bytes of one or more calls. `seconds_for_flops` sums the calls on the matrix units.
 struct Work {
   double flops = 0, bytes = 0, seconds_for_flops = 0;
 
   void Add(const graph::OpCall& call, const runtime::Ceilings& ceilings);
 };
 
-// Ops that run on the matrix units (products, attention) need their FLOPs at the rate of a large
-// product, or their bytes at the rate of a copy, whichever takes longer; all others need their
-// bytes.
+// Computes the profile. At the ceilings, an op on the matrix units (products, attention) takes the
+// longer of two times: its FLOPs at the rate of a large product, its bytes at the rate of a copy.
+// Other ops take the time for their bytes.
 Profile MakeProfile(const CompiledStep& compiled, const std::vector<ProgramRun>& runs,
                     const runtime::Ceilings& ceilings);
 
-// The `rows` longest groups; one line sums up the others.
+// A table of the `rows` longest groups; one line sums up the others.
 std::string ProfileTable(const Profile& profile, const std::vector<OpGroup>& groups, size_t rows);
 
-// Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing show: a track per
-// stream, nodes with their scope, phase and arguments, and the bytes alive as a counter.
+// The trace in Chrome's trace event format, which Perfetto (ui.perfetto.dev) and chrome://tracing
+// show: a track per stream, nodes with their scope, phase and arguments, and the live bytes as a
+// counter.
 std::string TraceJson(const CompiledStep& compiled, const std::vector<ProgramRun>& runs,
                       const std::string& device);
 
-// The steps of `plimsoll train --profile[=FIRST:COUNT]`.
+// The steps to profile, from `plimsoll train --profile[=FIRST:COUNT]`.
 struct ProfiledSteps {
-  int64_t first = 3;  // counted from 0; the steps before are slower
+  int64_t first = 3;  // counted from 0; earlier steps are slower
   int64_t count = 3;
 };
 
-// "10:5", "10" (three steps from there on) or "" (the defaults). UserError on anything else, and
-// when a run of `steps` steps does not have these steps.
+// Parses "10:5", "10" (three steps from step 10 on) or "" (the defaults). UserError for other
+// texts, and if a run of `steps` steps lacks these steps.
 ProfiledSteps ParseProfiledSteps(std::string_view text, int64_t steps);
 
-// Times the nodes of some steps of a run, prints where the time went and leaves trace.json in the
+// Times the nodes of some steps of a run, prints where the time went and writes trace.json to the
 // run directory (docs/profiling.md).
 class RunProfiler {
  public:
-  // Measures the device's ceilings, so it must come before the arena takes its memory.
+  // Measures the device's ceilings, so it must be created before the arena takes its memory.
   RunProfiler(runtime::Device& device, const ProfiledSteps& steps)
       : steps_(steps),
         device_name_(device.name()),
         ceilings_(runtime::MeasureCeilings(device.kind())) {}
 
-  // The session must have been made with ExecutorOptions::profile, and outlive the profiler's use.
+  // The session must be made with ExecutorOptions::profile, and outlive the profiler.
   void Watch(Session& session) { collector_.emplace(session); }
 
   bool Covers(int64_t step) const {
     return step >= steps_.first && step < steps_.first + steps_.count;
   }
-  // To be called before and after Session::Run of the covered steps.
+  // Call these before and after Session::Run of the covered steps.
   void Before(int64_t micro_step) { collector_->Before(micro_step); }
   void After(int64_t step, int64_t micro_step) { collector_->After(step, micro_step); }
-  // Of one of them: the time that the thread which makes the steps spent on its data.
+  // Adds the seconds that the main thread spent on the data of one covered step.
   void AddData(double seconds) { data_seconds_ += seconds; }
 
-  // To be called after the last covered step: writes trace.json and profile.json, and returns the
-  // text to print.
+  // Call this after the last covered step. Writes trace.json and profile.json, and returns the text
+  // to print.
   bool LastIs(int64_t step) const { return step == steps_.first + steps_.count - 1; }
   std::string Finish(const CompiledStep& compiled, const RunDirectory& directory) const;
 

@@ -1,5 +1,5 @@
-// The trace of `plimsoll train --profile`, in the format that Chrome's tracing defined: "Trace
-// Event Format", complete events ("X") and counters ("C"); times in microseconds.
+// The trace of `plimsoll train --profile`, in Chrome's "Trace Event Format": complete events ("X")
+// and counters ("C"); times in microseconds.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@ using nlohmann::ordered_json;
 using runtime::NodeTime;
 
 constexpr int kProcess = 1;
-// Tracks of the trace. The streams' tracks follow the phases'.
+// Tracks of the trace. The streams' tracks follow the phases' track.
 constexpr int kPhases = 0, kFirstStream = 1;
 constexpr const char* kStreams[] = {"compute", "copies to the host", "copies to the device"};
-constexpr int kFirstOfStart = 100;  // behind the streams of collectives, one for each axis
+constexpr int kFirstOfStart = 100;  // after the streams of collectives, one per axis
 
 ordered_json Named(const char* what, int track, const std::string& name) {
   return {
@@ -68,8 +68,8 @@ class Trace {
   }
 
  private:
-  // The process's start, on a track for each of its threads. The profiled steps follow it at once:
-  // those between are left out.
+  // Adds the process's start-up, on a track for each of its threads. The profiled steps follow
+  // directly; steps between are omitted.
   void AddStart() {
     int threads = 0;
     for (const StageTime& stage : StageTimes()) {
@@ -92,7 +92,7 @@ class Trace {
     return steps_us_ + run.start_us + time.start_us;
   }
 
-  // The track of a stream beyond kStreams gets its name with its first node.
+  // Names the track of a stream beyond kStreams, when its first node arrives.
   void NameStream(int stream, const graph::Node& node) {
     if (stream < static_cast<int>(std::size(kStreams)) || !axes_.insert(stream).second) return;
     events_.push_back(Named("thread_name", kFirstStream + stream,
@@ -129,7 +129,7 @@ class Trace {
                        {"args", std::move(bytes)}});
   }
 
-  // Consecutive nodes of one phase on the compute stream make a span.
+  // Merges consecutive nodes of one phase on the compute stream into a span.
   void AddPhase(const ProgramRun& run, const graph::Program& program, const NodeTime& time) {
     if (time.stream != 0) return;
     const std::string name =
@@ -154,8 +154,8 @@ class Trace {
 
   const CompiledStep& compiled_;
   ordered_json events_ = ordered_json::array();
-  double steps_us_ = 0;  // where the profiled steps begin
-  std::set<int> axes_;   // streams of collectives that have names
+  double steps_us_ = 0;  // start of the profiled steps
+  std::set<int> axes_;   // streams of collectives whose tracks have names
   std::string phase_;
   double phase_start_ = 0, phase_end_ = 0;
 };

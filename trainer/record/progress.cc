@@ -79,7 +79,7 @@ std::vector<Progress::Part> Progress::PartsOf(const StepReport& r) const {
     const std::string of = graph::OfObjective(o.name, "");  // "critic."
     add(0, fmt::format("  {}loss {:.4f}", of, o.loss));
     add(5, fmt::format("  {}lr {:.2e}", of, o.lr));
-    // An overflow can make the norm a negative NaN.
+    // After an overflow the norm can be a negative NaN.
     add(4, fmt::format("  {}grad norm {:.3f}", of, std::fabs(o.grad_norm)));
     if (o.loss_scale != 1) {
       add(3, fmt::format("  {}loss scale {:g}, {} skipped", of, o.loss_scale, o.skipped));
@@ -113,7 +113,8 @@ std::string Progress::Format(const StepReport& report) const {
     for (const Part& part : parts) sum += part.text.size();
     return sum;
   };
-  // A line that wraps could not be erased; the last column stays free for the cursor.
+  // Drops parts until the line fits: a line that wraps could not be erased. The last column stays
+  // free for the cursor.
   while (terminal_.exists && columns() >= terminal_.columns) {
     const auto least = std::ranges::max_element(parts, {}, &Part::rank);
     if (least->rank == 0) break;

@@ -18,49 +18,50 @@ namespace plimsoll::trainer {
 
 // The report of one objective.
 struct ObjectiveReport {
-  std::string name = "";  // empty: the only one
+  std::string name = "";  // empty for the only objective
   double loss = 0;
   double lr = 0;
   double grad_norm = 0;
   double loss_scale = 1;
-  int64_t skipped = 0;                    // updates so far
-  std::optional<CodeShares> codes = {};   // with amp.fp8.counts
-  std::optional<double> loss_limit = {};  // a loss beyond it is a spike
+  int64_t skipped = 0;                    // updates skipped so far
+  std::optional<CodeShares> codes = {};   // only with amp.fp8.counts
+  std::optional<double> loss_limit = {};  // a larger loss is a spike
 };
 
 struct StepReport {
   int64_t step = 0;
   std::vector<ObjectiveReport> objectives = {{}};
-  std::vector<std::pair<std::string, double>> metrics;  // scalars that the model declares
+  std::vector<std::pair<std::string, double>> metrics;  // scalar metrics that the model declares
   double step_seconds = 0;
-  double data_seconds = 0;  // of the thread that makes the steps, for the step's data
+  double data_seconds = 0;  // the main thread's time for the step's data
   double tokens_per_second = 0;
-  const char* unit = "token";  // what these are: "sample" of a model that reads no sequences
-  std::optional<double> mfu;   // share of the device's peak, where the peak is known
+  // Unit of tokens_per_second: "sample" if the model reads no sequences.
+  const char* unit = "token";
+  std::optional<double> mfu;  // share of the device's peak, if the peak is known
   int64_t arena_bytes = 0;
-  bool planned = true;  // the arena is all that tensors take on the device
+  bool planned = true;  // whether the arena holds all tensors on the device
   runtime::AllocatorStats allocator;
   int64_t resident_bytes = 0;
-  std::string diverged;  // what was wrong with the step, and what was done about it
+  std::string diverged;  // why the step diverged, and the consequence
   std::optional<RankSpread> ranks;
-  std::optional<Energy> energy;  // of all ranks, once some seconds of steps are measured
+  std::optional<Energy> energy;  // energy of all ranks, after some seconds of steps
 };
 
 class Progress {
  public:
-  // Lines go to stdout, in full if that is a file or a pipe. On a terminal the lines of steps drop
-  // their least important parts until they fit, and every step refreshes a live line, unless `live`
-  // is false: mpirun makes terminals of its own. `first`: the first step of this process, if the
-  // run was resumed. `steps_per_epoch`: 0 where the run doesn't count epochs.
+  // Prints lines to stdout, in full if that is a file or a pipe. On a terminal a step's line omits
+  // its least important parts until it fits, and every step refreshes a live line, unless `live` is
+  // false: mpirun makes terminals of its own. `first` is this process's first step, if the run was
+  // resumed. `steps_per_epoch` is 0 if the run doesn't count epochs.
   Progress(int64_t steps, int64_t first, int64_t log_every, bool live = true,
            double steps_per_epoch = 0);
   ~Progress();
 
-  // Estimates the remaining time from now on, beginning with that step.
+  // Estimates the remaining time from now on, starting with step `first`.
   void Restart(int64_t first);
 
   void Step(const StepReport& report);
-  // True if that step has a line that stays.
+  // Whether that step prints a permanent line.
   bool Logs(int64_t step) const;
   // Prints a separate line between the steps' lines.
   void Line(const std::string& text);

@@ -72,7 +72,7 @@ void RunDirectory::RequireReplaceable(const config::RunConfig& config) const {
 
 RunDirectory::~RunDirectory() {
   if (!writes_ || metrics_) return;
-  // The run never began. Non-empty folders stay.
+  // The run never began, so its empty folders are removed.
   lock_.reset();
   std::error_code ignored;
   fs::remove(model(), ignored);
@@ -81,7 +81,7 @@ RunDirectory::~RunDirectory() {
 
 void RunDirectory::Begin() {
   if (!writes_) return;
-  // An old model of other sizes next to the new configuration would be mistaken for this run's.
+  // Removes old models: next to the new configuration they could be mistaken for this run's.
   std::error_code error;
   for (const std::string& folder :
        {File("model"), File("adapter"), File("model_ema"), File("adapter_ema")}) {
@@ -120,7 +120,7 @@ void RunDirectory::Continue(const std::vector<std::string>& metrics,
   } else {
     fs::remove(File("samples.jsonl"), error);
   }
-  fs::remove(File("summary.json"), error);  // of an earlier end, which no longer holds
+  fs::remove(File("summary.json"), error);  // the summary of an earlier end
   samples_.reset();
   metrics_.emplace(File("metrics.jsonl"), /*append=*/true);
 }

@@ -13,48 +13,50 @@
 
 namespace plimsoll::trainer {
 
-// What a run of preferences keeps (trainer/save_and_resume/reference_log_probs.h).
+// The file of reference log-probabilities of a run with preferences
+// (trainer/save_and_resume/reference_log_probs.h).
 inline constexpr const char* kReferenceFile = "reference_log_probs.safetensors";
 
 class RunDirectory {
  public:
   // Makes sure that the run can be written: creates config.run.dir and the folder for its model,
-  // and locks it until the end of this object or process. UserError (run.dir) when that fails, or
-  // while another process trains there. Without a later Begin() or Continue(), nothing new stays
-  // behind. `writes` is false on all ranks but the first, which write nothing.
+  // and locks it until the end of this object or process. UserError (run.dir) if that fails, or
+  // while another process trains there. Without a later Begin() or Continue(), no new files remain.
+  // `writes` is true on the first rank only; other ranks write nothing.
   RunDirectory(const config::RunConfig& config, bool writes);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  // UserError (run.dir) when it already holds a run that must not be replaced (run.overwrite).
-  // Warns when one is replaced that could go on from a snapshot.
+  // UserError (run.dir) if the directory already holds a run that must not be replaced
+  // (run.overwrite). Warns if it replaces a run that could resume from a snapshot.
   void RequireReplaceable(const config::RunConfig& config) const;
 
   const std::string& path() const { return path_; }
   std::string File(const std::string& name) const { return path_ + "/" + name; }
 
-  // The run starts, after all checks: removes the output of a former run and opens metrics.jsonl.
+  // Starts the run, after all checks: removes the output of an earlier run and opens metrics.jsonl.
   void Begin();
-  // The run continues, maybe from an earlier step: metrics.jsonl and samples.jsonl keep these
+  // Continues the run, maybe from an earlier step: metrics.jsonl and samples.jsonl keep only these
   // lines.
   void Continue(const std::vector<std::string>& metrics, const std::vector<std::string>& samples);
 
-  // The folder for the trained weights: of the model, or of its adapter.
+  // The folder for the trained weights of the model or its adapter.
   std::string model() const { return File(adapts_ ? "adapter" : "model"); }
-  // The same for their averages.
+  // The folder for the averaged weights.
   std::string averages() const { return model() + "_ema"; }
 
-  // Writes a whole file, which appears either complete or not at all.
+  // Writes a file, which appears either complete or not at all.
   void Write(const std::string& name, const std::string& content) const;
-  // Appends a whole line to metrics.jsonl or samples.jsonl, or nothing when that fails (UserError).
+  // Appends a line to metrics.jsonl or samples.jsonl; if that fails, appends nothing and throws a
+  // UserError.
   void AppendMetrics(const std::string& json);
   void AppendSample(const std::string& json);
   // Waits until all lines are on disk.
   void SyncLines() const;
 
  private:
-  // UserError (run.dir) where writing would wait for a reader.
+  // UserError (run.dir) if a path is not a regular file, so that writing would wait for a reader.
   void RequireFiles(const config::RunConfig& config) const;
 
   std::string path_;

@@ -63,7 +63,8 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
     if (!objective.name.empty()) facts.objectives.push_back(objective.name);
   }
   for (const EvaluatedMetric& metric : EvaluatedMetrics(compiled.metrics)) {
-    const bool apart = metric.info.declared || !metric.info.in_steps;  // from the losses' curves
+    // Whether the metric has a plot separate from the loss curves.
+    const bool apart = metric.info.declared || !metric.info.in_steps;
     if (apart && metric.info.scalar()) facts.metrics.push_back(metric.name);
     if (metric.info.rows.empty() || metric.info.type.shape.elements() > kMostRowElements) continue;
     facts.matrices.push_back({metric.name, metric.info.rows, metric.info.columns});
@@ -77,7 +78,7 @@ reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string&
   facts.stack = reports::MemoryStack(timeline);
   facts.by_block = PeakByBlock(compiled.plan);
   facts.by_role = PeakByRole(compiled.plan);
-  // The memory that was free when the run began is no longer known.
+  // The memory that was free when the run began is unknown now.
   using Base = config::MemorySize::Base;
   if (config.memory.budget && config.memory.budget->base != Base::kFree) {
     facts.arena_budget = ArenaBudget(config, compiled.plan);

@@ -1,4 +1,4 @@
-// The facts in a run's report.html besides its metrics.
+// The facts in a run's report.html in addition to its metrics.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -29,7 +29,7 @@ bool IsPair(const json& value) {
   return value.is_array() && value.size() == 2 && std::ranges::all_of(value, IsNumberOrNull);
 }
 
-// The reason why it is not a valid row; empty: it is one.
+// Why `row` is not a valid row; empty if it is.
 std::string ProblemWith(const json& row) {
   if (row.is_discarded()) return "it is not JSON";
   if (!row.is_object()) return "it is not an object";
@@ -52,7 +52,7 @@ void ForEachRow(std::istream& file, const std::string& path,
                 FunctionRef<void(const std::string& line, const json& row)> take) {
   int64_t number = 0;
   for (std::string line; std::getline(file, line);) {
-    if (file.eof()) break;  // no newline: cut off
+    if (file.eof()) break;  // no newline: the line is incomplete
     const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
     ++number;
     const std::string problem = ProblemWith(row);
@@ -64,7 +64,7 @@ void ForEachRow(std::istream& file, const std::string& path,
   }
 }
 
-// If there are more than these.
+// Removes the first `count` values, if there are more.
 std::vector<double> WithoutFirst(const std::vector<double>& values, int64_t count) {
   return {values.begin() + (count < std::ssize(values) ? count : 0), values.end()};
 }
@@ -74,7 +74,7 @@ void Add(const json& row, RunMetrics& metrics) {
     metrics.evaluations.push_back({row.at("step").get<int64_t>(), NumberOf(row.at("eval_loss"))});
     return;
   }
-  if (!row.contains("loss")) return;  // a rollback
+  if (!row.contains("loss")) return;  // the row is a rollback
   const bool without_targets = row.contains("targets");
   if (without_targets) ++metrics.without_targets;
   metrics.loss.push_back(without_targets && !metrics.loss.empty() ? metrics.loss.back()

@@ -1,4 +1,4 @@
-// metrics.jsonl and samples.jsonl of a run directory, read back.
+// Reads back metrics.jsonl and samples.jsonl of a run directory.
 #pragma once
 
 #include <cstdint>
@@ -18,44 +18,45 @@ struct Evaluation {
 };
 
 struct RunMetrics {
-  // By step, from the first step. A step without targets has the loss of the step before it.
+  // The losses by step, from the first step. A step without targets repeats the loss of the step
+  // before it.
   std::vector<double> loss;
   std::vector<double> step_ms;
-  std::vector<double> data_ms;  // of these, for data; empty: the run was made before they were told
+  std::vector<double> data_ms;  // time for data; empty for runs of versions that did not measure it
   std::vector<Evaluation> evaluations;
-  // The most that any rank's process held on its device, in the steps that were logged.
+  // The most bytes that any rank's process held on its device, in the logged steps.
   std::optional<int64_t> most_rank_bytes;
-  // The most that the driver counted for the first rank's process on its GPU.
+  // The most bytes that the driver counted for the first rank's process on its GPU.
   std::optional<int64_t> most_gpu_bytes;
   int64_t skipped = 0;
-  int64_t without_targets = 0;  // steps
-  std::vector<Energy> energy;   // of the windows, in their order
+  int64_t without_targets = 0;  // number of steps without targets
+  std::vector<Energy> energy;   // energy of each window, in order
 };
 
-// The functions below skip an incomplete last line, as a killed run leaves one, and ignore members
-// that this program does not know. UserError, naming file and line, at a line that is no row of
-// metrics.
+// The functions below skip an incomplete last line, which a killed run leaves, and ignore members
+// that this program does not know. They throw a UserError with file and line for a line that is not
+// a row of metrics.
 //
-// ReadMetrics throws UserError also when there is no such file.
+// ReadMetrics also throws a UserError if the file does not exist.
 RunMetrics ReadMetrics(const std::string& path);
 
-// The lines that precede the continuation of a run after `steps` steps, unchanged: those of steps
-// before `steps`, of evaluations after at most `evaluated` steps, and of the first `rollbacks`
-// rollbacks. None when there is no such file.
+// The lines that a run keeps when it continues after `steps` steps, unchanged: of steps before
+// `steps`, of evaluations after at most `evaluated` steps, and of the first `rollbacks` rollbacks.
+// None if the file does not exist.
 std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated,
                                     int64_t rollbacks);
 
-// The same for samples.jsonl: the samples after at most `steps` steps.
+// The lines of samples.jsonl that the run keeps: of samples after at most `steps` steps.
 std::vector<std::string> SamplesUntil(const std::string& path, int64_t steps);
 
-// The first evaluation with the lowest finite loss; nothing where there is none.
+// The first evaluation with the lowest finite loss; nothing if no loss is finite.
 std::optional<Evaluation> BestEvaluation(const RunMetrics& metrics);
 
-// The mean of the windows; nothing where energy was not measured.
+// The mean energy over the windows; nothing if energy was not measured.
 std::optional<Energy> MeanEnergy(const RunMetrics& metrics);
 
-// The times of the steps that count: without the first `warmup`, if there are more. And of these
-// the times for data.
+// The step times without the first `warmup` steps, unless there are no others. MeasuredDataTimes:
+// the time for data in the same steps.
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup);
 std::vector<double> MeasuredDataTimes(const RunMetrics& metrics, int64_t warmup);
 

@@ -36,7 +36,7 @@ void Open(std::unique_ptr<File>& file, const Make& make) {
   }
 }
 
-// Writes to the file if there is one, and gives the file up when writing fails.
+// Writes to a file that is open; closes it for good if writing fails.
 template <typename File, typename Write>
 void Try(std::unique_ptr<File>& file, const Write& write) {
   if (!file) return;
@@ -82,7 +82,8 @@ RunReports::RunReports(const config::RunConfig& config, const RunDirectory& dire
   for (const std::string& line : lines) Repeat(line);
 }
 
-// Rows written by another version of this program may have members that this version does not know.
+// Finds columns in the rows of an earlier part of the run. Another version of this program may have
+// written members that this one does not know.
 void RunReports::FindColumns(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     const ordered_json row = FlatRow(ordered_json::parse(line));
@@ -103,7 +104,7 @@ void RunReports::OpenPage() {
   TakeProblem(page_, page_->Write(reports::RunPage::kRunning));
 }
 
-// mlflow.json names the run there, for when this one is resumed.
+// Opens MLflow's run. mlflow.json stores its name, so that a resumed run finds it.
 void RunReports::OpenMlflow(const config::RunConfig& config) {
   constexpr const char* kName = "mlflow.json";
   Open(mlflow_, [&]() -> std::unique_ptr<reports::MlflowRun> {
@@ -169,7 +170,7 @@ void RunReports::ShowImages(int64_t steps_done, const std::vector<uint8_t>& png)
 
 void RunReports::WritePicture(const std::string& folder, const std::string& name,
                               const std::vector<uint8_t>& png) {
-  std::error_code ignored;  // then the file cannot be written
+  std::error_code ignored;  // on failure the file cannot be written, either
   std::filesystem::create_directory(directory_.File(folder), ignored);
   try {
     directory_.Write(folder + "/" + name, {png.begin(), png.end()});
@@ -185,8 +186,8 @@ void RunReports::AddSample(const ordered_json& row) {
   });
 }
 
-// Files that are written anew get the rows of the earlier part of the run; TensorBoard and MLflow
-// have them.
+// Repeats a row of the earlier part of the run for new files; TensorBoard and MLflow already have
+// it.
 void RunReports::Repeat(const std::string& line) {
   ordered_json row = ordered_json::parse(line);
   // JSON cannot represent NaN or infinities: they are written as null.
@@ -196,7 +197,7 @@ void RunReports::Repeat(const std::string& line) {
   }
   Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
   if (page_) TakeProblem(page_, page_->Add(row));
-  // They lack only the last evaluation, whose step number is that of the next step.
+  // MLflow may lack the last evaluation, whose step number is that of the next step.
   if (row.at("step") >= mlflow_first_) {
     Try(mlflow_, [&](reports::MlflowRun& run) { run.AddRow(FlatRow(row)); });
   }

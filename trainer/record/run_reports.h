@@ -1,6 +1,6 @@
-// The files that a run writes for people and their tools besides metrics.jsonl, as `log` says:
-// metrics.csv, TensorBoard's events, report.html, MLflow's run. A file that cannot be written does
-// not end the run: there is a warning, and the run continues without that file.
+// The files that a run writes for people and tools in addition to metrics.jsonl, as `log` says:
+// metrics.csv, TensorBoard's events, report.html, MLflow's run. If a file cannot be written, the
+// run warns and continues without it.
 #pragma once
 
 #include <cstdint>
@@ -21,33 +21,34 @@ namespace plimsoll::trainer {
 
 class RunReports {
  public:
-  // Opens the files in `directory`, whose run has begun or continues: `first` is the first step of
-  // this process, and `lines` are the lines already in metrics.jsonl. `columns`: ModelColumns().
+  // Opens the files in `directory` when the run begins or continues. `first` is this process's
+  // first step, and `lines` are the lines already in metrics.jsonl. `columns` comes from
+  // ModelColumns().
   RunReports(const config::RunConfig& config, const RunDirectory& directory,
              const reports::RunFacts& facts, int64_t first, const std::vector<std::string>& lines,
              const std::vector<std::string>& columns = {});
 
-  // A row of metrics.jsonl.
+  // Adds a row of metrics.jsonl.
   void Add(const nlohmann::ordered_json& row);
-  // Mistakes::Gather() of the evaluation after so many steps.
+  // Shows the result of Mistakes::Gather() for the evaluation after `steps_done` steps.
   void ShowMistakes(int64_t steps_done, const nlohmann::ordered_json& mistakes);
-  // The same of Slices::Gather(). They are also written to slices/sample_N.png.
+  // Shows the result of Slices::Gather(), and writes it to slices/sample_N.png.
   void ShowSlices(int64_t steps_done, const SlicePictures& slices);
-  // A picture of images that the model makes (SampleGrid::Png), also written to
+  // Shows a picture of images that the model generated (SampleGrid::Png), and writes it to
   // samples/step_N.png.
   void ShowImages(int64_t steps_done, const std::vector<uint8_t>& png);
-  // A row of samples.jsonl.
+  // Adds a row of samples.jsonl.
   void AddSample(const nlohmann::ordered_json& row);
-  // The run goes back to `step`; `lines` are the lines that stay.
+  // Goes back to `step`; only `lines` remain.
   void GoBack(int64_t step, const std::vector<std::string>& lines);
   // Writes the final state: "done", or the reason why no more rows will come.
   void End(const std::string& state);
-  // The same for MLflow, which is told of errors after the last step, too.
+  // Writes the status to MLflow, which also records errors after the last step.
   void SetStatus(const RunStatus& status);
 
  private:
   void Repeat(const std::string& line);
-  // A file that cannot be written is a warning.
+  // Writes a picture; a failure is only a warning.
   void WritePicture(const std::string& folder, const std::string& name,
                     const std::vector<uint8_t>& png);
 
@@ -56,16 +57,16 @@ class RunReports {
   void OpenPage();
   void OpenMlflow(const config::RunConfig& config);
 
-  const RunDirectory& directory_;  // outlives this
+  const RunDirectory& directory_;  // must outlive this object
   const reports::RunFacts facts_;
   int64_t first_;
-  std::vector<std::string> columns_;  // of metrics.csv
+  std::vector<std::string> columns_;  // the columns of metrics.csv
   std::vector<std::string> numbers_;  // columns that may hold NaN or infinities
   std::unique_ptr<reports::CsvFile> csv_;
   std::unique_ptr<reports::EventFile> events_;
   std::unique_ptr<reports::RunPage> page_;
   std::unique_ptr<reports::MlflowRun> mlflow_;
-  int64_t mlflow_first_ = 0;  // the first step that it lacks
+  int64_t mlflow_first_ = 0;  // the first step that MLflow's run lacks
 };
 
 }  // namespace plimsoll::trainer

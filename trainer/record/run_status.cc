@@ -68,7 +68,8 @@ std::optional<RunStatus> ReadRunStatus(const std::string& run_directory) {
     status.steps = json.at("steps");
     status.started = json.at("started");
     status.ended = json.at("ended");
-    status.resume_command = json.value("resume_command", "");  // earlier versions wrote none
+    // Missing in files of earlier versions.
+    status.resume_command = json.value("resume_command", "");
     for (const State state : kStates) {
       if (json.at("state") == Name(state)) status.state = state;
     }

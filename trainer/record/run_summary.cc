@@ -42,7 +42,7 @@ void AddMachine(const Session& session, ordered_json& json) {
 void AddSpeed(const RunResult& result, ordered_json& json) {
   const CompiledStep& compiled = result.session.compiled();
   const double tokens = TokensPerStep(result);
-  // Of all ranks together.
+  // FLOPs and tokens per second are sums over all ranks.
   const double model_flops = ModelFlopsPerToken(compiled) * tokens;
   const double recomputed = RecomputeFlops(compiled);
   const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
@@ -68,7 +68,7 @@ void AddSpeed(const RunResult& result, ordered_json& json) {
   json["peak_flops"] = PeakFlops(compiled, result.session.device()) * result.ranks;
 }
 
-// Of all ranks together. Unmeasured values are null, and energy_problem says why.
+// Adds the energy of all ranks together. Unmeasured values are null, and energy_problem says why.
 void AddEnergy(const RunResult& result, ordered_json& json) {
   json["joules_per_step"] = json["joules_per_token"] = json["watts"] = nullptr;
   json["energy_counts"] =

@@ -1,5 +1,5 @@
 // summary.json of a run directory: the settings, cost and result of a run, for `plimsoll report`,
-// studies and other programs (docs/ablations.md lists its members).
+// studies and other programs (docs/how/summary.md lists its members).
 #pragma once
 
 #include <cstdint>
@@ -20,22 +20,24 @@ struct RunResult {
   const config::RunConfig& config;
   const RunMetrics& metrics;
   int ranks = 1;
-  std::optional<double> tokens_per_step = {};  // a mean, without padding; nothing: TokensPerStep
-  std::optional<int64_t> budget_bytes = {}, arena_budget_bytes = {};  // from memory.budget
-  std::string chosen = {};  // by the budget solver; empty: no choice was left to it
+  std::optional<double> tokens_per_step = {};  // mean without padding; nothing: TokensPerStep
+  // Limits that memory.budget sets.
+  std::optional<int64_t> budget_bytes = {}, arena_budget_bytes = {};
+  std::string chosen = {};  // the budget solver's choices; empty: it had none
   std::optional<double> predicted_step_seconds = {};
-  std::optional<int64_t> predicted_process_bytes = {};  // on a GPU; next, the actual bytes
+  // Only for a GPU; the next member is the measurement.
+  std::optional<int64_t> predicted_process_bytes = {};
   std::optional<int64_t> process_bytes = {};
-  std::optional<int64_t> used_bytes = {};  // of the arena, where canaries were laid
+  std::optional<int64_t> used_bytes = {};  // used bytes of the arena, if canaries measured them
   // The best evaluation, if train.monitor names another metric than the loss.
   struct Monitored {
     std::string metric;
     double best = 0;
-    int64_t step = 0;  // steps before it
+    int64_t step = 0;  // number of steps before the best evaluation
   };
   std::optional<Monitored> monitored = {};
-  std::string energy_counts = {};   // what the energy counter counts
-  std::string energy_problem = {};  // why there is no energy
+  std::string energy_counts = {};   // the parts whose energy the counter counts
+  std::string energy_problem = {};  // why energy is not measured
 };
 
 // Steps at the start of a run that are excluded from timing.
@@ -46,7 +48,7 @@ double TokensPerStep(const RunResult& result);
 
 nlohmann::ordered_json RunSummary(const RunResult& result);
 
-// Bytes that a step copies from the device to the host: activations, and the optimizer's state.
+// The bytes of activations and optimizer state that a step copies from the device to the host.
 int64_t OffloadedBytes(const CompiledStep& compiled);
 
 }  // namespace plimsoll::trainer

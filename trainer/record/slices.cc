@@ -16,14 +16,15 @@ using Colour = std::array<int, 3>;  // red, green, blue
 constexpr std::array<Colour, 6> kPalette = {
     {{255, 0, 0}, {0, 200, 0}, {0, 90, 255}, {255, 230, 0}, {255, 0, 255}, {0, 230, 230}}};
 
-// A slice, [H,W] each. `prediction` holds the classes' numbers.
+// A slice's image, labels and prediction, each [H,W]. `prediction` holds class numbers.
 struct Plane {
   int64_t height = 0, width = 0;
   std::vector<float> image = {};
   std::vector<int32_t> label = {}, prediction = {};
 };
 
-// The first voxel of the slice with the most labels above 0; the middle one where there are none.
+// The first voxel of the slice with the most labels above 0; without such labels, of the middle
+// slice.
 size_t FullestSlice(std::span<const int32_t> labels, size_t slice) {
   size_t fullest = labels.size() / slice / 2 * slice;
   int64_t most = 0;
@@ -37,7 +38,8 @@ size_t FullestSlice(std::span<const int32_t> labels, size_t slice) {
   return fullest;
 }
 
-// Half of a pixel is its class' colour. Class 0 has none, nor have pixels without a label.
+// Blends a pixel with its class's colour, half and half. Pixels of class 0 or without a label stay
+// grey.
 void AppendPixel(int grey, int32_t of_class, std::vector<uint8_t>& pixels) {
   for (size_t c = 0; c < 3; ++c) {
     const int colour =
@@ -84,7 +86,7 @@ void Slices::Add(Session& session, int64_t first) {
   const auto slice = static_cast<size_t>(shape.dim(-3) * shape.dim(-2));
   for (size_t row = 0; row < rows && first + static_cast<int64_t>(row) < kMost; ++row) {
     const std::span<const int32_t> of_row = all_labels.subspan(row * voxels, voxels);
-    // A row that fills up the last batch.
+    // This row only fills up the last batch.
     if (std::ranges::all_of(of_row, [](int32_t label) { return label < 0; })) continue;
     Plane plane = {.height = shape.dim(-3), .width = shape.dim(-2)};
     const size_t begin = row * voxels + FullestSlice(of_row, slice);

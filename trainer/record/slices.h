@@ -1,6 +1,6 @@
-// Pictures of what a model of segmentation makes of the first held-out samples, for the report of a
-// run and the folder slices/. Each rank notes its own samples; Gather() makes of them what a single
-// rank would show.
+// Pictures of a segmentation model's predictions for the first held-out samples, for the report of
+// a run and the folder slices/. Each rank collects its own samples. Gather() combines them to the
+// pictures that a single rank would show.
 #pragma once
 
 #include <cstdint>
@@ -12,27 +12,27 @@
 
 namespace plimsoll::trainer {
 
-// PNG files by the number of their sample.
+// PNG files by sample number.
 using SlicePictures = std::map<int64_t, std::vector<uint8_t>>;
 
 class Slices {
  public:
-  static constexpr int64_t kMost = 4;    // samples
-  static constexpr int64_t kSide = 128;  // pixels of a panel's larger side
-  // Of the classes 1, 2, …; then they begin again.
+  static constexpr int64_t kMost = 4;    // number of samples
+  static constexpr int64_t kSide = 128;  // the larger side of a panel, in pixels
+  // The colours of classes 1, 2, …; they repeat after the last.
   static constexpr const char* kColours = "red, green, blue, yellow, magenta, cyan";
 
-  // Takes note of the batch that `session` has evaluated last, whose first sample is number `first`
-  // of those that are held out. Does nothing unless the program leaves the logits (kClassLogits) of
-  // each label and reads the inputs "images", f32[B,H,W,C] or f32[B,D,H,W,C], and "labels", i32 of
-  // that shape without C.
+  // Collects pictures from the batch that `session` has evaluated last; `first` is the number of
+  // its first sample among the held-out ones. Does nothing unless the program leaves the logits
+  // (kClassLogits) of each label and reads the inputs "images", f32[B,H,W,C] or f32[B,D,H,W,C], and
+  // "labels", i32 of that shape without C.
   void Add(Session& session, int64_t first);
 
-  // Those of all ranks, on every rank. All ranks call.
+  // The pictures of all ranks, on every rank. All ranks call this.
   //
-  // A picture has three panels side by side: the first channel of a slice across D, its brightness
-  // stretched; the same with the labels in colours; with the likeliest classes. The slice is the
-  // one with the most labels above 0.
+  // A picture has three panels side by side: the first channel of a slice across D, with stretched
+  // brightness; the same with the labels in colours; and with the predicted classes in colours. The
+  // slice is the one with the most labels above 0.
   SlicePictures Gather(Ranks& ranks) const;
 
  private:

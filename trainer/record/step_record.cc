@@ -12,7 +12,7 @@ using nlohmann::ordered_json;
 
 namespace {
 
-// Members of a row for each objective.
+// The members of a row for one objective.
 ordered_json ObjectiveMembers(const ObjectiveReport& objective) {
   ordered_json members = {{"loss", objective.loss},
                           {"lr", objective.lr},
@@ -28,7 +28,7 @@ ordered_json ObjectiveMembers(const ObjectiveReport& objective) {
   return members;
 }
 
-// The elements from `at` on, as nested lists.
+// The elements from index `at` on, as nested lists.
 ordered_json Lists(const MetricInfo& metric, const std::vector<double>& values, size_t dim,
                    size_t& at) {
   if (dim == static_cast<size_t>(metric.type.shape.rank())) {
@@ -82,7 +82,7 @@ ordered_json MetricsRow(const StepReport& report, const std::optional<int64_t>& 
     row["allocator_fragmentation"] = report.allocator.fragmentation();
   }
   for (const ObjectiveReport& objective : report.objectives) {
-    if (objective.name.empty()) continue;  // what stands above is its own
+    if (objective.name.empty()) continue;  // the row's own members describe it
     const ordered_json members = ObjectiveMembers(objective);
     for (const auto& [name, value] : members.items()) {
       row[graph::OfObjective(objective.name, name)] = value;
@@ -195,7 +195,7 @@ std::vector<std::string> ModelColumns(const CompiledStep& compiled) {
     }
   }
   const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(compiled.metrics);
-  for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {  // after "loss"
+  for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {  // all but "loss"
     if (metric.info.declared && metric.info.scalar() && metric.info.in_steps) add(metric.name);
     add(EvaluationMember(metric));
   }

@@ -14,12 +14,12 @@
 
 namespace plimsoll::trainer {
 
-// A line of metrics.jsonl. `gpu_bytes`: of the process.
+// A step's line of metrics.jsonl. `gpu_bytes` is the process's GPU memory.
 nlohmann::ordered_json MetricsRow(const StepReport& report,
                                   const std::optional<int64_t>& gpu_bytes);
-// The row of a step in which no target counts, so that the step made no update.
+// The row of a step without targets, which made no update.
 nlohmann::ordered_json NoTargetsRow(int64_t step);
-// A row has no member for a metric that is a tensor of more elements than this.
+// The most elements of a tensor metric in a row; a larger one is omitted.
 inline constexpr int64_t kMostRowElements = 128 * 128;
 // The row of an evaluation. `metrics`: the model's metrics; `values`: the metrics on the held-out
 // data, by objective.
@@ -29,20 +29,20 @@ nlohmann::ordered_json EvaluationRow(int64_t steps_done, std::span<const MetricI
 // has one.
 nlohmann::ordered_json MetricJson(const EvaluatedMetric& metric,
                                   std::span<const StepMetrics> values);
-// The run goes back to `step` for the `number`-th time, counted from 1.
+// The row of the `number`-th rollback, counted from 1, which goes back to `step`.
 nlohmann::ordered_json RollbackRow(int64_t step, int64_t number, const std::string& text);
 
-// A line of samples.jsonl: the `number`-th text after `steps_done` steps, counted from 1.
+// A line of samples.jsonl: the `number`-th text, counted from 1, after `steps_done` steps.
 nlohmann::ordered_json SampleRow(int64_t steps_done, int64_t number, const std::string& prompt,
                                  const std::string& text);
 
-// A row in which each pair (the least and the most of all ranks) becomes two values:
-// rank_bytes_min, rank_bytes_max.
+// A row in which each pair (the least and the most over ranks) becomes two values: rank_bytes_min,
+// rank_bytes_max.
 nlohmann::ordered_json FlatRow(const nlohmann::ordered_json& row);
 // Every member that flat rows can have for any model, in order.
 const std::vector<std::string>& MetricsColumns();
-// The other columns: those of each objective, if there are several, and the metrics that the model
-// declares. InternalError when one of them has the name of another column.
+// The columns for the model: those of each objective, if there are several, and of the metrics that
+// the model declares. InternalError if one has the name of another column.
 std::vector<std::string> ModelColumns(const CompiledStep& compiled);
 
 }  // namespace plimsoll::trainer

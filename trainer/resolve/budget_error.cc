@@ -22,8 +22,8 @@ namespace {
 using config::PlaceOrAuto;
 using config::RunConfig;
 
-// The bytes that stay on the device if as much as possible is on the host.
-StepDraft::Stays LeastOnDevice(const RunConfig& config) {
+// The bytes that stay on the device if the host holds as much as possible.
+StepDraft::ResidentBytes LeastOnDevice(const RunConfig& config) {
   const auto model = ModelFrom(config);
   const std::vector<RunConfig> all = Alternatives(config, *model);
   RunConfig run = *std::ranges::max_element(all, {}, [](const RunConfig& made) {
@@ -41,13 +41,13 @@ std::string LargestConsumer(const memory::MemoryPlan& plan) {
   return fmt::format("{}, {}", name, FormatBytes(*largest));
 }
 
-// `needs`: what `smallest`, the run's smallest plan, needs. `whose`: " of stage 1".
+// `needs`: the needs of `smallest`, the run's smallest plan. `whose`: " of stage 1".
 [[noreturn]] void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
                                     const memory::MemoryPlan& smallest, const Needs& needs,
                                     const std::string& whose = "") {
   const Needs lines = LimitsOf(budget);
   const WaysToFit ways = FindWaysToFit(config, needs, lines);
-  // The message is about the device's limit, or about the host's.
+  // The message compares with the device's limit, or with the host's.
   const bool device = ways.of_device;
   const std::string key = device ? "memory.budget" : "memory.host_budget";
   const auto of = [&](const Needs& both) { return device ? both.process : both.host; };

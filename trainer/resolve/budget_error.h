@@ -10,9 +10,9 @@
 
 namespace plimsoll::trainer {
 
-// Two checks that need no search. HasRoomForState: does memory.budget hold those parameters and
-// optimizer states that must be on the device? RequireRoomForParameters refuses a budget that is
-// smaller than the parameters alone.
+// Two checks without a search. HasRoomForState: whether memory.budget holds the parameters and
+// optimizer states that must be on the device. RequireRoomForParameters refuses a budget smaller
+// than the parameters alone.
 bool HasRoomForState(const config::RunConfig& config, const memory::Budget& budget);
 void RequireRoomForParameters(const config::RunConfig& config, const memory::Budget& budget);
 

@@ -37,7 +37,7 @@ constexpr size_t kMostPoints = 20000;
 // The contents of a calibration file.
 struct Timings {
   std::vector<TimedCall> points;
-  std::string first, last;  // the first and the last day of timing: "2026-11-20"
+  std::string first, last;  // first and last day of timing: "2026-11-20"
 
   std::string When() const {
     if (points.empty()) return "";
@@ -92,7 +92,7 @@ class CalibrationFile {
   void Write(Timings timings) const {
     if (path_.empty()) return;
     std::vector<TimedCall>& points = timings.points;
-    if (points.size() > kMostPoints) {  // the oldest come first
+    if (points.size() > kMostPoints) {  // the oldest points come first
       points.erase(points.begin(), points.end() - kMostPoints);
     }
     ordered_json json = {{"version", kVersion},
@@ -127,15 +127,15 @@ class CalibrationFile {
   int threads_;
   const CalibrationOptions& options_;
   std::string device_;
-  std::string path_;  // empty: no file
+  std::string path_;  // empty: no file is used
 };
 
-// A call to be timed, and one of the nodes that makes this call.
+// A call to time, and one of the nodes that make this call.
 struct Wanted {
   const Program* program;
   const Node* node;
-  double ideal;       // ideal seconds of one call
-  double importance;  // of all such calls together
+  double ideal;       // predicted seconds of one call
+  double importance;  // predicted seconds of all these calls together
 };
 
 std::vector<Wanted> FindWanted(std::span<const Program* const> programs, const CostModel& model) {
@@ -158,9 +158,9 @@ std::vector<Wanted> FindWanted(std::span<const Program* const> programs, const C
   return wanted;
 }
 
-// The time of calls that share one launch grows with their bytes, which timing a small call does
-// not show. Only the largest call of each kind is timed, unless a larger one was timed before; the
-// times of the other calls are scaled from it.
+// For calls that share one launch, time grows with their bytes, which timing a small call does not
+// show. Only the largest call of each kind is timed, unless a larger one was timed before; the
+// times of the others are scaled from it.
 std::vector<Wanted> LargestOfGroups(const std::vector<Wanted>& wanted,
                                     const std::vector<TimedCall>& points) {
   std::map<std::string, double> largest;

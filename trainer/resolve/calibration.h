@@ -49,23 +49,23 @@ class CallTimer {
 };
 
 struct CalibrationOptions {
-  std::string folder;  // the folder of the calibration file; empty: no file is read or written
-  bool fixed = false;  // use the file as it is, time nothing
+  std::string folder;  // the calibration file's folder; empty: no file is read or written
+  bool fixed = false;  // use the file unchanged, time nothing
   // The most memory that timing may take; 0: half of the free memory of a GPU, a quarter of the
   // available memory on a CPU. The times of calls that need more are scaled from smaller calls.
   int64_t scratch_bytes = 0;
-  double call_seconds = 1.0;  // calls that are certain to take longer are not timed
-  // Limit of all timing; the times of other calls are scaled from timed ones.
+  double call_seconds = 1.0;  // calls predicted to take longer are not timed
+  // The limit of all timing, in seconds; the times of other calls are scaled from timed ones.
   double total_seconds = 30;
-  std::function<void(const std::string&)> say;  // for warnings and progress; may be empty
+  std::function<void(const std::string&)> say;  // prints warnings and progress; may be empty
 };
 
 // $XDG_CACHE_HOME/plimsoll or $HOME/.cache/plimsoll; empty when neither is set.
 std::string CalibrationFolder();
 // The folder of a run's calibration: memory.calibration if it is set, else CalibrationFolder().
 std::string CalibrationFolder(const config::RunConfig& config);
-// The file of a device in that folder: "FOLDER/link-NVIDIA-H200-4-ranks.json"; empty if `folder`
-// is.
+// The file of a device in that folder: "FOLDER/link-NVIDIA-H200-4-ranks.json"; empty if `folder` is
+// empty.
 std::string CalibrationPath(const std::string& folder, const std::string& kind,
                             const std::string& device, const std::string& more = "");
 
@@ -74,8 +74,8 @@ std::string CalibrationPath(const std::string& folder, const std::string& kind,
 memory::CostModel Calibrate(std::span<const graph::Program* const> programs, ThreadPool& pool,
                             const CalibrationOptions& options);
 
-// Calibrate for the GPU, if this build can use one. Otherwise the model knows the calls in the file
-// of a GPU of that name, and has the built-in rates for all others.
+// Calibrates for the GPU, if this build can use one. Otherwise the model knows the calls in the
+// file of a GPU of that name, and has built-in rates for all other calls.
 memory::CostModel CalibrateGpu(std::span<const graph::Program* const> programs,
                                const std::string& gpu, const CalibrationOptions& options);
 

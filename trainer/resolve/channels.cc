@@ -13,7 +13,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// The run with values for those open choices that do not change which bytes are sent.
+// The run with fixed values for open choices that do not change the bytes sent.
 config::RunConfig Closed(const config::RunConfig& config, const models::Model& model) {
   config::RunConfig run = config;
   if (run.train.micro_batch == 0) {

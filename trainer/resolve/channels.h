@@ -1,4 +1,4 @@
-// Chooses the number of NCCL channels: more channels are faster but take memory of every GPU
+// Chooses the number of NCCL channels: more channels are faster but take memory on every GPU
 // (memory/interconnect.h).
 #pragma once
 

@@ -33,7 +33,7 @@ static_assert(kIsRepeated<config::StateDtype::kInt8, optim::StateDType::kInt8>);
 static_assert(
     kIsRepeated<config::CheckpointPolicy::kSelective, checkpointing::Options::Policy::kSelective>);
 
-// UserError if a micro-batch would divide a group of samples that act on one another, or if
+// UserError if micro-batches would cut a group of samples that affect one another, or if
 // parallel.sync_norm finds no statistics that ranks could share.
 void CheckCoupling(const config::RunConfig& config, const models::Model& model) {
   const models::SampleCoupling coupling = model.sample_coupling();
@@ -51,7 +51,8 @@ void CheckCoupling(const config::RunConfig& config, const models::Model& model) 
   }
 }
 
-// UserError if the data ask to keep the documents of a row separate, and the model cannot.
+// UserError if the data requires separate documents in a row, and the model cannot keep them
+// separate.
 void RequireDocumentsApart(const config::RunConfig& config, const models::Model& model) {
   const std::string key = config.data.KeyOfDocumentsApart();
   if (key.empty()) return;
@@ -128,7 +129,8 @@ void CheckStoredAttention(const config::RunConfig& config, const models::Model& 
 
 // Refuses, by a rough estimate, a run whose sums of bytes would overflow the 64 bits of plans.
 void CheckSize(const config::RunConfig& config, const models::Model& model) {
-  constexpr double kBytesPerParameter = 32, kBytesPerElement = 16;  // with gradients and workspaces
+  // Estimates that include gradients and workspaces.
+  constexpr double kBytesPerParameter = 32, kBytesPerElement = 16;
   double elements = 0;  // elements of one sequence's activations
   for (const graph::Program& program : LossPrograms(model, config.model.sequence())) {
     for (const graph::Tensor& tensor : program.tensors()) {
@@ -289,13 +291,13 @@ void ChoosePasses(const config::RunConfig& config, CompileOptions& options) {
   }
 }
 
-// Sets the number of places in which threads prepare the batches of a GPU: those for a run of a
-// program, those for the next run, and as many more as keep the threads at work. With
-// memory.allocator: caching, as in other frameworks, no places exist.
+// Sets the number of places in which threads prepare the batches of a GPU: enough for one run of a
+// program, for the next run, and to keep the threads busy. With memory.allocator: caching, as in
+// other frameworks, there are no places.
 void PlaceInputs(const config::RunConfig& config, CompileOptions& options) {
   const bool planned = config.memory.allocator == config::Allocator::kPlanned;
   const int64_t workers = DataWorkersFrom(config);
-  const bool stages = !options.stages.empty();  // whose slots hold batches until they are read
+  const bool stages = !options.stages.empty();  // a stage's slots hold batches until they are read
   if (options.device == runtime::DeviceKind::kCpu || !planned || workers == 0 || stages) return;
   options.input_places =
       data::PrefetchPlaces(workers, options.micro_batch, 2 * options.micro_steps_per_program);
@@ -383,10 +385,10 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.zero = config.parallel.zero.value_or(0);
   options.sequence_parallel = config.parallel.sequence == config::OnOrAuto::kOn;
   options.sync_norm = config.parallel.sync_norm;
-  // An evaluation also makes the reference log-probabilities of preferences.
+  // Reference log-probabilities of preferences are computed by an evaluation.
   options.evaluate = config.train.eval_every > 0 || config.preference.asked();
   options.generate_rows = config.train.sample_every > 0 ? config.sample.count : 0;
-  // No token is shorter than a byte, and an empty prompt is one token.
+  // Each token has at least one byte, and an empty prompt is one token.
   options.generate_context =
       std::min(config.model.sequence(),
                static_cast<int64_t>(config.sample.prompt.size()) + 1 + config.sample.tokens);

@@ -25,7 +25,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
 struct RefusedKey {
   std::string key, why;
 };
-// Nothing: no key was refused.
+// The key that a pass refused; nothing if no key was refused.
 std::optional<RefusedKey> RefusedKeyOf(const CompiledStep& compiled);
 std::string Text(const RefusedKey& refused);  // "amp.fp8.recipe: has no effect: …"
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMostSamples = 256;
 constexpr double kMostSeconds = 0.2;
-// A smaller share of waiting is no reason to change anything.
+// Training that waits for a smaller share of its time is not reported.
 constexpr double kNoticedShare = 0.1;
 constexpr int64_t kMostWorkers = 256;  // the limit of the setting "workers"
 
@@ -26,17 +26,17 @@ double ProcessorSeconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// The rate of `workers` threads. Threads that wait for files leave their cores to other threads.
+// The rate of `workers` threads. A thread that waits for files leaves its core to other threads.
 double Prepared(const DataRate& rate, int64_t workers, int cores) {
   const double threads = static_cast<double>(workers) / rate.seconds;
   if (rate.processor_seconds <= 0) return threads;
   return std::min(threads, cores / rate.processor_seconds);
 }
 
-// The fewest workers with which steps don't wait, or the most that can run on the cores that
-// nothing else keeps busy. 0: this is not more than the present number.
+// The fewest workers with which steps don't wait, or the most that fit on the otherwise idle cores.
+// 0 if this is not more than the present number.
 int64_t MoreWorkers(const DataRate& rate, const DataSpeed& speed, int cores) {
-  // The part of a core that a thread uses.
+  // The fraction of a core that a thread uses.
   const double busy = rate.processor_seconds / rate.seconds;
   const double carried = busy > 0 ? (cores - 1) / busy : static_cast<double>(kMostWorkers);
   const double wanted = std::ceil(speed.step / speed.thread);
@@ -48,7 +48,7 @@ std::string WayOut(const config::RunConfig& config, const DataRate& rate, const 
                    int cores) {
   std::string way;
   int64_t more = MoreWorkers(rate, speed, cores);
-  // A worker prepares samples while the step runs.
+  // Even one worker helps, because it prepares samples while the step runs.
   if (speed.workers == 0) more = std::max<int64_t>(1, more);
   if (more > 0) {
     way = fmt::format("data.workers: {} ({}/s)", more, FormatCount(Prepared(rate, more, cores)));

@@ -1,5 +1,5 @@
-// Compares how fast a source of data prepares samples on this machine with how fast a step reads
-// them.
+// Compares two speeds: how fast a data source prepares samples on this machine, and how fast a step
+// reads them.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace plimsoll::trainer {
 
 // The time that a thread takes to prepare a sample, in seconds.
 struct DataRate {
-  double seconds = 0;            // includes waiting for files
+  double seconds = 0;            // time, including waits for files
   double processor_seconds = 0;  // the part in which the thread keeps a core busy
 };
 
@@ -29,15 +29,15 @@ std::optional<DataRate> MeasureDataRate(const data::Source& source, int64_t firs
 // Rates in samples a second, for one rank.
 struct DataSpeed {
   double thread = 0;    // the rate at which one thread prepares samples
-  int64_t workers = 0;  // 0: the thread that makes the steps prepares samples, between steps
+  int64_t workers = 0;  // number of threads; 0: the main thread prepares samples between steps
   // The rate of all workers, or without workers of the thread that makes the steps.
   double prepared = 0;
-  double step = 0;  // the rate at which steps read samples that are ready
-  // The settings that would let training wait less: "data.workers: 12 (6.76k/s)". Empty if no
-  // setting is known to help, or if training hardly waits.
+  double step = 0;  // the rate at which steps would read prepared samples
+  // Settings that would let training wait less: "data.workers: 12 (6.76k/s)". Empty if none is
+  // known to help, or if training hardly waits.
   std::string way_out = {};
 
-  // The share of time in which the step waits for its data; without workers never 0.
+  // The share of time in which the step waits for its data; never 0 without workers.
   double WaitingShare() const;
   bool HoldsBack() const;  // whether WaitingShare() is large enough to be reported
 };
@@ -47,7 +47,7 @@ struct DataSpeed {
 DataSpeed DataSpeedOf(const config::RunConfig& config, const DataRate& rate, int64_t workers,
                       int cores, double samples, double step_seconds);
 
-// "data: 1.19k samples/s a thread, 9.5k with 8 workers; the step takes 8.2k/s". If data hold
+// "data: 1.19k samples/s a thread, 9.5k with 8 workers; the step takes 8.2k/s". If data holds
 // training back, " and would wait 45 % of the time: " and way_out follow.
 std::string DataSpeedText(const DataSpeed& speed);
 nlohmann::ordered_json DataSpeedJson(const DataSpeed& speed);

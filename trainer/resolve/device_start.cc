@@ -8,7 +8,7 @@ namespace plimsoll::trainer {
 
 DeviceStart::DeviceStart(const config::RunConfig& config)
     : config_(config), pool_(ThreadsFrom(config)) {
-  // Notes how much of the GPU other processes held before this one used it.
+  // Notes how much of the GPU other processes hold before this one uses it.
   runtime::GpuMeter::Find();
   made_ = std::async(std::launch::async, [this] { return MakeDevice(config_, pool_); });
 }

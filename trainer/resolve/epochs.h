@@ -16,10 +16,10 @@ namespace plimsoll::trainer {
 // epochs.
 void CountEpochs(config::Loaded& loaded, int64_t started);
 
-// CountEpochs for data that are already open.
+// CountEpochs for data that is already open.
 void CountEpochsOf(const data::Source& source, const models::Model& model, config::Loaded& loaded,
                    int64_t started);
-// The samples of a step, as one micro-step of all data ranks for each draw of data.
+// The samples of a step, with one micro-step of all data ranks for each draw of data.
 data::Draws StepOf(const config::RunConfig& config, const models::Model& model, int64_t started);
 
 // "90 epochs of 390.6 steps: 35157 steps"; empty when no key counts in epochs.

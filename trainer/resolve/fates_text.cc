@@ -17,7 +17,7 @@ namespace {
 
 using graph::Retention;
 
-// Limits of what a reader takes in: the names in a list, and the ways in which blocks are treated.
+// Limits for readability: the names in a list, and the number of treatments of blocks.
 constexpr size_t kNames = 8, kWays = 4;
 
 // The decision's first tensor without its block: "mlp.gelu" for "block.3.mlp.gelu",
@@ -42,7 +42,7 @@ std::string List(const std::vector<std::string>& names) {
 // all".
 class Treatment {
  public:
-  // The block of the decisions that were added; empty: none was added.
+  // The block of the added decisions; empty if none was added.
   const std::string& block() const { return block_; }
 
   void Add(const memory::Decision& decision, Retention retention) {
@@ -60,7 +60,7 @@ class Treatment {
   }
 
  private:
-  using Fates = std::vector<std::string>[3];  // names by Retention
+  using Fates = std::vector<std::string>[3];  // names of tensors by Retention
 
   // Lists the names with this retention, or "all but" the other names if these are fewer.
   static void Describe(const Fates& fates, Retention retention, std::string_view form,
@@ -83,7 +83,7 @@ class Treatment {
   Fates activations_, parameters_;
 };
 
-// Returns "blocks 0-3: keep all" for each run of consecutive blocks that are treated alike.
+// "blocks 0-3: keep all" for each run of consecutive blocks with equal treatment.
 std::vector<std::string> Runs(const std::map<int, Treatment>& blocks) {
   std::vector<std::string> runs;
   for (auto block = blocks.begin(); block != blocks.end();) {
@@ -101,8 +101,7 @@ std::vector<std::string> Runs(const std::map<int, Treatment>& blocks) {
   return runs;
 }
 
-// Returns "12 blocks: keep all" for each treatment, the most frequent one first; used if treatments
-// alternate.
+// "12 blocks: keep all" for each treatment, the most frequent first; used if treatments alternate.
 std::vector<std::string> Counts(const std::map<int, Treatment>& blocks) {
   std::map<std::string, int> known;
   for (const auto& [block, treatment] : blocks) ++known[treatment.Text()];

@@ -99,7 +99,7 @@ std::optional<data::ImageSize> CanvasOf(const models::Model& model) {
   return data::ImageSize{shape.dim(1), shape.dim(2), shape.dim(3)};
 }
 
-// How a file of the folder prepares images, applied to the image size that the run's model reads.
+// The image preparation in a file of the folder, applied to the image size of the run's model.
 data::ImagePreparation PreparationIn(const std::string& file, const config::RunConfig& config,
                                      const std::string& folder, const data::ImageSize& canvas) {
   config::RunConfig own = config;
@@ -155,7 +155,7 @@ void SetPreference(const config::PreferenceConfig& preference, Settings& setting
   settings.Set(models::kPreferenceSftWeight, preference.sft_weight);
 }
 
-// Records which settings a source has supplied, and where they come from.
+// Notes which settings were taken from elsewhere, and from where.
 void NoteTaken(const std::vector<std::string>& taken, const std::string& how,
                config::Loaded& loaded) {
   std::string list;
@@ -166,8 +166,8 @@ void NoteTaken(const std::vector<std::string>& taken, const std::string& how,
   if (!taken.empty()) loaded.notes.push_back(fmt::format("pictures as {}: {}", how, list));
 }
 
-// For a model that generates images, fills in how pictures are prepared, so that they look like its
-// images, if the run file leaves that open.
+// For a model that generates images: fills in the picture preparation, if the run file leaves it
+// open, so that data pictures match the generated images.
 void FollowMaker(const std::string& folder, config::Loaded& loaded) {
   config::RunConfig& config = loaded.config;
   const data::SourceKind* const kind = data::FindSource(config.data.source);
@@ -250,7 +250,7 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
 
 std::unique_ptr<models::Model> ModelBeside(config::RunConfig config, const std::string& weights) {
   config.model.init_from = weights;
-  // The folder's vocabulary has all tokens, unless the folder is the base of adapters.
+  // The size of the vocabulary is that of the folder, unless the folder is the base of adapters.
   if (!config.lora.asked()) config.model.settings.Remove("vocab");
   for (const std::string& name : config.model.settings.Names()) {
     if (!config::FindKey("model." + name)->Applies(config)) config.model.settings.Remove(name);

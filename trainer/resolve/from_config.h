@@ -30,8 +30,8 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
 
 // The names of a model's blocks that have parameters, in order (graph/block.h).
 std::vector<std::string> BlocksOf(const models::Model& model);
-// The model of the folder `weights`, with those settings that a run may give in addition to
-// weights: how texts are padded, how labels are smoothed.
+// The model in the folder `weights`, with the settings that a run may give in addition to weights:
+// how to pad texts, how to smooth labels.
 std::unique_ptr<models::Model> ModelBeside(config::RunConfig config, const std::string& weights);
 // Makes the model of a run. UserErrors name the key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);

@@ -27,8 +27,8 @@ std::vector<std::string> NamesOf(const models::Model& model) {
   return names;
 }
 
-// The tensors of a checkpoint that make up the model's parameters, in the model's order; tensors of
-// state are left out.
+// The tensors of a checkpoint that contain the model's parameters, in the model's order, without
+// state tensors.
 std::vector<Part> PartsOfParameters(const models::Model& model) {
   const std::vector<std::string> names = NamesOf(model);
   const std::set<std::string> parameters(names.begin(), names.end());
@@ -66,12 +66,13 @@ std::string FirstOf(const std::vector<std::string>& names) {
                                        Shortened(pattern), FirstOf(own), others));
 }
 
-// Freezes the parameters all of whose tensors are named; UserError if only some of a parameter's
+// Freezes the parameters whose tensors are all named; UserError if only some of a parameter's
 // tensors are.
 void FreezeWhole(const RunConfig& config, const std::vector<Part>& parts,
                  const std::map<std::string, std::string>& pattern_of,
                  std::set<std::string>& frozen) {
-  std::map<std::string, std::vector<std::string>> missing;  // tensors, by parameter
+  // Tensors that no pattern names, by parameter.
+  std::map<std::string, std::vector<std::string>> missing;
   for (const Part& part : parts) {
     if (!pattern_of.contains(part.name)) missing[part.parameter.name].push_back(part.name);
   }
@@ -114,7 +115,7 @@ std::vector<std::string> FrozenFrom(const RunConfig& config, const models::Model
   const std::vector<Part> parts = PartsOfParameters(model);
   const std::string prefix = model.checkpoint_table().prefix;
   std::set<std::string> frozen;
-  std::map<std::string, std::string> pattern_of;  // by the name of the checkpoint's tensor
+  std::map<std::string, std::string> pattern_of;  // patterns by the checkpoint's tensor name
   for (const std::string& pattern : config.train.freeze) {
     bool own = false, stored = false;
     for (const std::string& name : NamesOf(model)) {

@@ -21,9 +21,9 @@ namespace {
 
 using memory::DeviceProfile;
 
-constexpr char kKind[] = "gpu";  // the kind of file
+constexpr char kKind[] = "gpu";  // the file's kind
 
-// Returns nothing when no file exists, or when the file is of another version.
+// Returns nothing if no file exists, or if the file has another version.
 std::optional<DeviceProfile> Read(const std::string& folder, const std::string& gpu,
                                   int64_t memory_bytes) {
   const std::string path = CalibrationPath(folder, kKind, gpu);

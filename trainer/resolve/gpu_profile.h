@@ -23,13 +23,14 @@ std::string ProcessText(const memory::DeviceProfile& profile, int64_t arena_byte
 // The profile of the device that `config` asks for, as far as this machine knows it.
 memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
 
-// The share of a GPU's memory that is proposed as memory.budget: the driver keeps some.
+// The share of a GPU's memory that is proposed as memory.budget; the driver keeps some memory.
 inline constexpr double kGpuShare = 0.9;
-// If a run has no memory.budget and is planned for a GPU, sets its budget to that share of the GPU.
+// If a run has no memory.budget and is planned for a GPU, sets its budget to kGpuShare of the GPU's
+// memory.
 void TakeGpuAsBudget(config::RunConfig& config);
 
-// The folder in which profiles of runs with this mesh and this number of channels are kept; empty:
-// none are kept.
+// The folder with the profiles of runs with this mesh and this number of channels; empty: profiles
+// are not kept.
 std::string ProfileFolder(const config::RunConfig& config);
 
 // The GPU's profile from the file, or the built-in one; for an NVIDIA H200 the larger of the two.

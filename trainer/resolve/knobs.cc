@@ -72,8 +72,8 @@ bool HasAsManyRanks(const RunConfig& made, const ConfigTexts& earlier) {
   return ranks == made.parallel.ranks;
 }
 
-// Whether an earlier part of the run cut the batch into the same number of micro-steps; if the
-// batch has another size, the cut is another one.
+// Whether an earlier part of the run cut the batch into the same number of micro-steps. With
+// another batch size the cut differs.
 bool HasAsManyMicroSteps(const RunConfig& made, const ConfigTexts& earlier) {
   const auto accumulate = earlier.find("train.accumulate");
   return accumulate != earlier.end() && accumulate->second == std::to_string(made.train.accumulate);
@@ -97,7 +97,7 @@ std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
     const bool shared = WhyNoSequence(cut, model).empty();
     (shared ? cuts : unshared).push_back(std::to_string(micro_batch));
   }
-  // If no cut of the batch can be shared, the first such cut is kept for its error message.
+  // If tensor ranks cannot share any cut of the batch, keeps the first one for its error message.
   if (cuts.empty() && !unshared.empty()) cuts.push_back(unshared.front());
   if (cuts.empty()) {
     throw open.Error("train.micro_batch",
@@ -126,19 +126,19 @@ bool GradientsOnHost(const RunConfig& config) {
   return config.memory.gradients == PlaceOrAuto::kHost;
 }
 
-// Whether a combination of choices that `open` leaves open has no effect, or less effect than
-// another combination.
+// Whether a combination of choices has no effect, or less effect than another combination.
 bool IsDominated(const RunConfig& open, const RunConfig& made) {
   const bool several = made.train.accumulate > 1;
   const bool waits = !config::WaitsForGradients(made).empty();
-  // If updates take gradients block by block, no gradient leaves the device.
+  // If blocks run first and updates take gradients in the backward pass, no gradient needs to move
+  // to the host.
   const bool taken = BlocksFirst(made) && InBackward(made) && !waits;
   if (open.memory.gradients == PlaceOrAuto::kAuto && GradientsOnHost(made) && (!several || taken)) {
     return true;
   }
   if (open.optimizer.in_backward != OnOrAuto::kAuto || waits) return false;
-  // Gradients that are carried on the device take memory all the time. In other cases, updates
-  // within the backward pass already save what the other choice would save.
+  // Gradients carried on the device take memory throughout the step. If none are carried, updates
+  // within the backward pass already save the memory that the other choice would save.
   if (several && !BlocksFirst(made)) return InBackward(made) != GradientsOnHost(made);
   return BlocksFirst(made) && !InBackward(made);
 }
@@ -150,8 +150,8 @@ bool ChoosesHost(const RunConfig& open, const RunConfig& made) {
   });
 }
 
-// The values of memory.host_blocks: tensors of only a part of the blocks may be on the host. With
-// blocks first, no part is tried, because programs of all micro-steps take long to plan.
+// The values of memory.host_blocks, to place only some blocks' tensors on the host. With blocks
+// first, all blocks are placed, because programs of all micro-steps take long to plan.
 std::vector<std::string> HostBlocks(const RunConfig& open, const RunConfig& made,
                                     const models::Model& model) {
   constexpr int64_t kParts = 4;
@@ -270,7 +270,7 @@ const char* FirstOpen(const RunConfig& config) {
   if (config.checkpointing.policy == CheckpointPolicy::kAuto) return "checkpointing.policy";
   for (const Knob& knob : Knobs()) {
     const bool one_place = knob.is_place() && IsOneMemory(config);
-    // This knob alone is no choice.
+    // memory.host_blocks alone is not an open choice.
     const bool of_places = std::string_view(knob.key) == "memory.host_blocks";
     if (knob.IsOpen(config) && !one_place && !of_places) return knob.key;
   }
@@ -297,7 +297,7 @@ std::vector<RunConfig> Advised(const Knob& knob, const RunConfig& run, const mod
   std::vector<RunConfig> advised;
   const auto add = [&](const std::string& other) { knob.set(advised.emplace_back(open), other); };
   if (value == "auto") return advised;
-  // A tensor on the host counts against memory.host_budget.
+  // Tensors on the host count against memory.host_budget.
   if (knob.is_place() && knob.IsUsed(run) && (IsOneMemory(run) || run.memory.host_budget)) {
     add(knob.unused());
   }
@@ -377,7 +377,7 @@ std::string KeepChoices(RunConfig& run, const ConfigTexts& earlier) {
     try {
       knob.set(made, value->second);
     } catch (const UserError&) {
-      continue;  // the value is impossible with another batch
+      continue;  // this value is impossible with another batch
     }
     if (!knob.goes_on(made, earlier)) continue;
     run = std::move(made);

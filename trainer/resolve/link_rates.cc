@@ -43,7 +43,7 @@ bool MayUseHost(const config::RunConfig& config) {
          });
 }
 
-// The path of the link's file; empty: nothing is kept.
+// The path of the link's file; empty: speeds are not kept.
 std::string LinkFileOf(const config::RunConfig& config) {
   const int64_t ranks = RanksFrom(config);
   return CalibrationPath(CalibrationFolder(config), "link", GpuFrom(config),
@@ -79,7 +79,7 @@ void KeepLink(const std::string& path, const LinkRates& rates) {
   }
 }
 
-// The speed of the slowest rank; nullopt when a rank cannot measure the link.
+// The speed of the slowest rank; nullopt if a rank cannot measure the link.
 std::optional<LinkRates> SlowestLink(runtime::RankGroup& ranks,
                                      const std::optional<runtime::HostLink>& here) {
   std::string text;
@@ -96,7 +96,7 @@ std::optional<LinkRates> SlowestLink(runtime::RankGroup& ranks,
       (*slowest).*rate = std::min((*slowest).*rate, rates.*rate);
     }
   }
-  // Without noise, a direction is never faster while the other direction is busy.
+  // Without measurement noise, a direction is never faster while the other one is busy.
   slowest->both_to_device = std::min(slowest->both_to_device, slowest->to_device);
   slowest->both_to_host = std::min(slowest->both_to_host, slowest->to_host);
   return slowest;
@@ -110,7 +110,7 @@ void MeasureLink(const config::RunConfig& config, runtime::RankGroup& ranks,
       ranks.size() != RanksFrom(config)) {
     return;
   }
-  // Ranks may see different files, and only rank 0 plans.
+  // Rank 0 decides, because ranks may see different files and only rank 0 plans.
   const bool known = ranks.rank() == 0 && (LinkFileOf(config).empty() || KnownLink(config));
   if (ranks.Broadcast(known ? "known" : "") == "known") return;
   ranks.Barrier();

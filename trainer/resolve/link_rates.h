@@ -1,9 +1,8 @@
 // Measures the speed of the link between GPU and host, for runs that may keep weights, gradients,
 // optimizer state or activations on the host. All ranks measure once and at the same time, because
-// they share the host's memory; the slowest rank's speed counts. It is kept in
-//   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/link-NAME.json
-// (link-NAME-N-ranks.json for N ranks). The file is checked before it is used; a bad file is
-// ignored with a warning and replaced.
+// they share the host's memory; the slowest rank's speed counts. The speed is stored in
+// ${XDG_CACHE_HOME:-~/.cache}/plimsoll/link-NAME.json (link-NAME-N-ranks.json for N ranks). The
+// file is checked before it is used; a bad file is ignored with a warning and replaced.
 #pragma once
 
 #include <functional>
@@ -18,9 +17,9 @@
 namespace plimsoll::trainer {
 
 // Measures the link, unless its speed is known or not needed. It is not needed if the run keeps
-// nothing on the host, or if its times are not those of this machine (memory.calibrate,
-// memory.calibration, --device). All ranks of the run call this before anything uses the GPU; if
-// `ranks` doesn't have as many ranks as the run, nothing is measured.
+// nothing on the host, or if the run's times are not from this machine (memory.calibrate,
+// memory.calibration, --device). All ranks of the run call this before anything uses the GPU.
+// Measures nothing if `ranks` has another number of ranks than the run.
 void MeasureLink(
     const config::RunConfig& config, runtime::RankGroup& ranks,
     const std::function<std::optional<runtime::HostLink>()>& measure = runtime::MeasureHostLink);

@@ -25,13 +25,13 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Data of at most this many bytes are read in full.
+// The most bytes of data that are read in full.
 constexpr int64_t kMostRead = int64_t{8} << 20;
 // The most bytes that FirstSlots allocates for samples.
 constexpr int64_t kMostRows = int64_t{256} << 20;
 
-// The samples that the first data rank reads, as training counts them; if the batch is still to be
-// cut, as StepOf counts them.
+// The samples that the first data rank reads, counted as in training. If the batch is not cut yet,
+// counted as by StepOf.
 data::Draws FirstDraws(const config::RunConfig& config, const models::Model& model,
                        int64_t started) {
   if (config.train.micro_batch == 0) return StepOf(config, model, started);
@@ -60,7 +60,7 @@ class FirstSlots {
   }
 
   std::span<const graph::Slot> get() const { return slots_; }
-  // False if the rows would take too much memory for a look at the data.
+  // Whether the rows take little enough memory for this check.
   bool can_be_filled() const { return bytes_ <= kMostRows; }
 
  private:
@@ -86,7 +86,8 @@ class FirstSlots {
   std::vector<std::vector<std::byte>> rows_;  // the bytes of each slot
 };
 
-// nullopt: the model cannot be compiled; compiling it later reports why.
+// Returns slots for the model's inputs; nullopt if the model cannot be compiled, in which case
+// compiling it later reports why.
 std::optional<FirstSlots> SlotsFor(const config::RunConfig& config, const models::Model& model,
                                    int64_t samples) {
   try {
@@ -96,8 +97,9 @@ std::optional<FirstSlots> SlotsFor(const config::RunConfig& config, const models
   }
 }
 
-// Opens the data once, because reading them may take long. Throws the errors that training would
-// throw. nullptr: the data are too large to be opened for a plan, or the model cannot be compiled.
+// Opens the data once, because reading it may take long. Throws the errors that training would
+// throw. Returns nullptr if the data is too large to be opened for a plan, or if the model cannot
+// be compiled.
 std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models::Model& model,
                                    int64_t started, std::optional<DataRate>* rate) {
   const int64_t micro_batch = config.train.micro_batch;
@@ -127,7 +129,7 @@ std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models
     if (read.can_be_filled()) RequireAll(config, *source, read.get());
   });
   if (slots->can_be_filled() && rate != nullptr && HasDataWorkers(config)) {
-    *rate = MeasureDataRate(*source, samples, slots->get());  // the first samples were a warm-up
+    *rate = MeasureDataRate(*source, samples, slots->get());  // the first samples were the warm-up
   }
   if (config.train.eval_every > 0) HeldOutFrom(config, *source);
   return source;
@@ -138,7 +140,7 @@ std::unique_ptr<data::Source> Look(const config::RunConfig& config, const models
 void LookAtData(config::Loaded& loaded, int64_t started, std::optional<DataRate>* rate) {
   const config::RunConfig& config = loaded.config;
   const std::unique_ptr<models::Model> model = ModelFrom(config);
-  // As in training, contradictions in the file are reported before errors of the data.
+  // As in training, reports contradictions in the file before errors in the data.
   if (!LeavesChoice(config) && FirstOpenLayout(config) == nullptr) CompileFrom(config, *model);
   const bool counts = !config::EpochsKey(config).empty();
   const auto warn = [&](const std::string& why) {
@@ -153,7 +155,7 @@ void LookAtData(config::Loaded& loaded, int64_t started, std::optional<DataRate>
     }
     try {
       CountEpochsOf(*source, *model, loaded, started);
-    } catch (const UserError& error) {  // memory does not depend on epochs
+    } catch (const UserError& error) {  // a plan's memory does not depend on epochs
       warn(error.what());
     }
   } catch (const UserError& error) {

@@ -19,7 +19,7 @@ constexpr const char* kKey = "optimizer.name";
 static_assert(static_cast<int>(config::AdjustLr::kMatchRmsAdamW) ==
               static_cast<int>(optim::MuonOptions::AdjustLr::kMatchRmsAdamW));
 
-// The rows of each matrix that is stacked in the parameter.
+// The rows of each matrix stacked in the parameter.
 std::vector<int64_t> StackedRows(const models::Model& model,
                                  const models::ParameterInfo& parameter) {
   for (const models::Sharding& row : model.sharding()) {

@@ -10,9 +10,9 @@
 
 namespace plimsoll::trainer {
 
-// The weights of linear layers in blocks. Each weight has the rows of each matrix that is stacked
-// in it (q, k and v; gate and up): the matrices that tensor ranks would split, or else the tensors
-// of checkpoints. `sequence`: the tokens of a sample.
+// The weights of linear layers in blocks. Each weight lists the rows of each matrix stacked in it
+// (q, k and v; gate and up): the matrices that tensor ranks would split, or else the tensors of
+// checkpoints. `sequence`: the tokens of a sample.
 std::vector<optim::MuonOptions::Stacked> MuonMatrices(const models::Model& model, int64_t sequence);
 
 // UserError if the model has no such matrices, or if the run freezes or splits them.

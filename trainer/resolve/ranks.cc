@@ -28,7 +28,7 @@ using runtime::AvailableMemoryBytes;
 struct Sharing {
   std::vector<size_t> ranks;
   int64_t bytes = 0;
-  int64_t most = 0;  // the most that one rank takes
+  int64_t most = 0;  // the largest share of one rank
   int64_t available = AvailableMemoryBytes::kNoLimit;
 
   void Add(size_t rank, int64_t of_rank, int64_t left) {
@@ -71,7 +71,7 @@ HostShare ShareFrom(const std::string& text) {
 
 constexpr char kWayOut[] = "start every rank with the same program, run file and environment";
 
-// The rank that a rank is compared with: the first of its stage.
+// The first rank of a rank's stage, with which the rank is compared.
 size_t FirstOfStage(const Mesh& mesh, size_t rank) {
   const int64_t stage = mesh.Coordinate(static_cast<int64_t>(rank), kPipelineAxis);
   return mesh.Has(kPipelineAxis) ? static_cast<size_t>(mesh.RankAt({{kPipelineAxis, stage}})) : 0;
@@ -103,7 +103,7 @@ std::string FirstDifference(const std::string& first, const std::string& text, s
   do {
     in_first = next(first_lines);
     in_text = next(rank_lines);
-  } while (in_first == in_text);  // ends, since the texts differ
+  } while (in_first == in_text);  // terminates because the texts differ
   return fmt::format("rank {0}: its {1} differ from rank {2}'s: it has {3} where rank {2} has {4}",
                      rank, what, first_rank, in_text, in_first);
 }
@@ -129,7 +129,8 @@ std::string Places(const graph::Program& program, const graph::Node& node,
   std::vector<int64_t> places;
   for (const auto* ids : {&node.inputs, &node.outputs}) {
     for (const graph::TensorId id : *ids) {
-      // A view of a rank's own part has another offset on each rank, but its base has the same.
+      // A view of a rank's own part has a different offset on each rank, but its base has the same
+      // offset.
       if (id != graph::kNoTensor) places.push_back(layout.offset(program.Root(id)));
     }
   }
@@ -139,7 +140,7 @@ std::string Places(const graph::Program& program, const graph::Node& node,
 }  // namespace
 
 std::string HostMemoryProblem(std::span<const HostShare> ranks, runtime::DeviceKind device) {
-  // By host and control group; control group 0: the complete host.
+  // The ranks by host and control group; control group 0 is the complete host.
   std::map<std::pair<int64_t, uint64_t>, Sharing> all;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     const HostShare& share = ranks[rank];
@@ -183,8 +184,7 @@ CommonLines CommonLinesOf(const CompiledStep& compiled) {
     const graph::Program& program = *compiled.programs[p];
     for (const graph::Node& node : program.nodes()) {
       const std::optional<parallel::RankCall> call = parallel::CallOf(program, node);
-      // Each rank waits for a collective where it needs the result, so the ends may be ordered
-      // differently.
+      // The end of a collective is not compared: each rank waits where it needs the result.
       if (!call || call->done()) continue;
       std::string line = fmt::format("{} in program '{}'", Text(*call), program.name());
       if (gpu) line += " at " + Places(program, node, compiled.plan.programs[p].layout);
@@ -226,7 +226,7 @@ std::string FingerprintOf(const CompiledStep& compiled) {
   for (size_t p = 0; p < compiled.programs.size(); ++p) {
     const graph::Program& program = *compiled.programs[p];
     hash = Fnv1a(graph::ToText(program), hash);
-    // A view of a rank's own part has another offset on each rank.
+    // Skips views: a view of a rank's own part has a different offset on each rank.
     for (size_t id = 0; id < program.tensors().size(); ++id) {
       if (program.tensors()[id].alias) continue;
       const int64_t offset = compiled.plan.programs[p].layout.offset(static_cast<int>(id));

@@ -23,31 +23,31 @@
 
 namespace plimsoll::trainer {
 
-// The memory of hosts that several ranks share. The sum of what all ranks of a host take must be
-// available before any rank takes its part.
+// Checks memory of hosts that several ranks share. The sum of the shares of a host's ranks must be
+// available before any rank takes its share.
 
-// The share of one rank.
+// One rank's share of its host's memory.
 struct HostShare {
   int64_t leader = 0;  // the first rank of its host (runtime::World::host_leader)
-  std::string host;    // its name
-  int64_t bytes = 0;   // what this rank will take of its host's memory
+  std::string host;    // the host's name
+  int64_t bytes = 0;   // the bytes that this rank will take
   runtime::AvailableMemoryBytes available = {};
 };
 
-// Returns why the shares of all ranks, in the order of ranks, don't fit: names the first host, or
-// control group of a host, that lacks memory, with its ranks and the sum of their shares. Empty
-// when all fit. A host with a single rank is checked elsewhere (Session). On a GPU the shares are
-// pinned memory, bounded by memory.host_budget; on the CPU they are the plan's memory.
+// Why the shares of all ranks, ordered by rank, don't fit: names the first host, or control group
+// of a host, that lacks memory, with its ranks and the sum of their shares. Empty if all fit. A
+// host with a single rank is checked elsewhere (Session). On a GPU the shares are pinned memory,
+// bounded by memory.host_budget; on the CPU they are the plan's memory.
 std::string HostMemoryProblem(std::span<const HostShare> ranks, runtime::DeviceKind device);
 
-// UserError with ExitCode::kBudgetNotMet on every rank when HostMemoryProblem finds a problem. All
-// ranks call, before any of them allocates.
+// UserError with ExitCode::kBudgetNotMet on every rank if HostMemoryProblem finds a problem. All
+// ranks call this before any of them allocates.
 void RequireHostMemory(runtime::World& world, int64_t bytes, runtime::DeviceKind device,
                        const runtime::AvailableMemoryBytes& available);
 
-// The functions below check what all ranks must have in common before the first step. Each rank
-// compiles its own programs. Their local ops may differ: which tensors are recomputed, fused or
-// copied, and how much scratch memory is available.
+// The functions below check that ranks agree before the first step. Each rank compiles its own
+// programs. Local ops may differ between ranks: which tensors are recomputed, fused or copied, and
+// the available scratch memory.
 
 // Throws a UserError on every rank unless all ranks pass the same text; the error names the first
 // rank that differs. All ranks call this. `what` names the text: "configurations".
@@ -78,9 +78,9 @@ void RequireAgreement(runtime::World& world, const CompiledStep& compiled);
 // of arenas.
 std::string FingerprintOf(const CompiledStep& compiled);
 
-// Runs `action` on all ranks of the group; all ranks call. Returns on every rank the message of the
-// UserError of the first rank on which `action` throws one, with that rank's number when there are
-// several ranks; empty when no rank throws.
+// Runs `action` on all ranks of the group; all ranks call this. Returns on every rank the message
+// of the first rank on which `action` throws a UserError, with that rank's number if there are
+// several ranks; empty if no rank throws.
 std::string FirstProblem(runtime::RankGroup& ranks, FunctionRef<void()> action);
 
 class Ranks {
@@ -109,16 +109,16 @@ class Ranks {
 
   void Barrier() { world_.Barrier(); }
 
-  // As in runtime::RankGroup.
+  // See runtime::RankGroup.
   std::string Broadcast(std::string_view text) { return world_.Broadcast(text); }
   std::vector<std::string> Gather(std::string_view text) { return world_.Gather(text); }
 
-  // trainer::FirstProblem of all ranks.
+  // Calls trainer::FirstProblem with all ranks.
   std::string FirstProblem(FunctionRef<void()> action) {
     return trainer::FirstProblem(world_, action);
   }
 
-  // True on all ranks when `here` is true on any rank.
+  // Whether `here` is true on any rank; the same result on all ranks.
   bool Any(bool here);
 
   // UserError on every rank unless the programs of all ranks work together.

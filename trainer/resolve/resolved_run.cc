@@ -33,8 +33,8 @@ using nlohmann::json;
 
 namespace {
 
-// Why the chosen plan is not a variant with the other choice, whose value is `other_value`; empty:
-// no variant has that choice.
+// Why the chosen plan does not use the other choice, whose value is `other_value`; empty if no
+// variant has that choice.
 std::string WhyNot(FunctionRef<bool(const config::RunConfig&)> other_choice,
                    const char* other_value, StepSolver& solver, const memory::Candidate& chosen,
                    const memory::Budget& budget) {
@@ -56,8 +56,8 @@ std::string WhyNot(FunctionRef<bool(const config::RunConfig&)> other_choice,
                      other->exact->seconds * 1e3);
 }
 
-// Encodes the choices of ResolveRun() for another rank, which runs the same program and knows the
-// configuration.
+// Encodes the choices of ResolveRun() for another rank, which runs the same program and has the
+// same configuration.
 std::string Encode(const RunConfig& config, const ResolvedRun& resolved) {
   std::map<std::string, std::string> knobs;
   for (const Knob& knob : Knobs()) {
@@ -86,7 +86,7 @@ ResolvedRun Decode(const std::string& text, const RunConfig& config, const model
   resolved.config.parallel.nccl_max_ctas = made["channels"];
   made["stages"].get_to(resolved.config.parallel.stages);
   CompileOptions& options = resolved.options = CompileFrom(resolved.config, model);
-  options.gpu = made["gpu"];  // all ranks run one program
+  options.gpu = made["gpu"];  // all ranks run the same program
   if (!made["explicit"]) return resolved;
   options.checkpointing = {};
   options.checkpointing.policy = Options::Policy::kExplicit;
@@ -97,7 +97,7 @@ ResolvedRun Decode(const std::string& text, const RunConfig& config, const model
 
 // The plans of one layout of the ranks, within its budget.
 struct LayoutPlans {
-  std::string name;  // LayoutText
+  std::string name;  // text from LayoutText
   memory::Budget budget;
   std::unique_ptr<StepSolver> solver = nullptr;
   double least_seconds = 0;  // lower bound on the time of a step
@@ -119,8 +119,8 @@ LayoutPlans PlansOf(const RunConfig& open, const RankLayout& made) {
   return plans;
 }
 
-// The plans of all layouts that are possible and have room for the parameters; UserError if no
-// layout is.
+// The plans of all possible layouts with room for the parameters; UserError if there is no such
+// layout.
 std::vector<LayoutPlans> PlansOfLayouts(const RunConfig& config) {
   std::vector<LayoutPlans> all;
   std::exception_ptr problem;
@@ -207,11 +207,12 @@ FastestPlan::FastestPlan(const RunConfig& config) {
   RequireBudget(config);
   RequireComparable(config);
   std::vector<LayoutPlans> layouts = PlansOfLayouts(config);
-  // The layout with the lowest bound is first: its fastest plan saves the search of most others.
+  // Starts with the layout with the lowest bound: its fastest plan often makes the search of other
+  // layouts unnecessary.
   std::ranges::stable_sort(layouts, {}, &LayoutPlans::least_seconds);
   std::vector<std::pair<LayoutPlans*, const memory::Candidate*>> found;
   std::vector<LayoutCost> costs;
-  // Time of a plan that counts as fast as the fastest.
+  // The longest time that counts as equally fast as the fastest plan.
   double most = std::numeric_limits<double>::infinity();
   for (LayoutPlans& layout : layouts) {
     if (layout.least_seconds > most) break;

@@ -16,14 +16,14 @@
 
 namespace plimsoll::trainer {
 
-// Returns a sentence for each key of trainer/resolve/knobs.h that the run leaves open:
-// "memory.weights: host, because with device the fastest plan that fits takes 812.3 ms". With
-// `used_only`, only keys that the plan uses are included. One more sentence explains the number of
-// blocks, if the solver chose it. `chosen` is the fastest candidate within the budget.
+// A sentence for each key of trainer/resolve/knobs.h that the run leaves open: "memory.weights:
+// host, because with device the fastest plan that fits takes 812.3 ms". With `used_only`, only for
+// keys that the plan uses. One more sentence explains the number of blocks, if the solver chose it.
+// `chosen` is the fastest candidate within the budget.
 std::vector<std::string> ChoiceReasons(StepSolver& solver, const memory::Candidate& chosen,
                                        const memory::Budget& budget, bool used_only);
 
-// A run as it will be compiled.
+// A run after all choices, ready to be compiled.
 struct ResolvedRun {
   // The run with its choices made, also those of the mesh and of NCCL's channels. Two keys may
   // still be auto: memory.host_blocks, which then means all blocks, and checkpointing.policy,
@@ -36,34 +36,32 @@ struct ResolvedRun {
 
 // The cost of the plan of one layout of the ranks.
 struct LayoutCost {
-  double seconds = 0;  // the time of a step; all layouts do the same work
-  int64_t bytes = 0;   // the bytes on a rank's device
+  double seconds = 0;  // time of a step; all layouts do the same work
+  int64_t bytes = 0;   // bytes on a rank's device
 };
 // Two layouts count as equally fast if their predicted times differ by less than this fraction.
 inline constexpr double kAsFast = 0.005;
-// The index of the best layout: of the layouts that are as fast as the fastest, the one with the
-// fewest bytes; of several such layouts the first.
+// The index of the best layout. Among layouts that count as equally fast as the fastest (kAsFast),
+// it has the fewest bytes; among equals it is the first.
 size_t FastestLayout(std::span<const LayoutCost> layouts);
 
 // The fastest plan within the budget of a run that leaves choices open, and the solver that found
-// it. If layouts of the ranks are open, the layout is the FastestLayout of the fastest plans of all
-// layouts.
+// it. If the ranks' layout is open, compares the fastest plans of all layouts by FastestLayout.
 struct FastestPlan {
   // UserError without a budget; with ExitCode::kBudgetNotMet when no allowed plan fits.
   explicit FastestPlan(const config::RunConfig& config);
 
   Activity activity{"looking for the fastest plan within memory.budget"};
   memory::Budget budget;
-  std::unique_ptr<StepSolver> solver;  // the solver of the chosen layout
+  std::unique_ptr<StepSolver> solver;  // solver of the chosen layout
   const memory::Candidate* plan = nullptr;
 
-  // The text of what was chosen (the layout, then StepSolver::Describe) and the reasons
-  // (ChoiceReasons).
+  // Describe: the choices (the layout, then StepSolver::Describe). Reasons: ChoiceReasons for them.
   std::string Describe() const;
   std::vector<std::string> Reasons(bool used_only) const;
 
  private:
-  std::string layout_;  // in words; empty: the run leaves none open
+  std::string layout_;  // text of the chosen layout; empty: no layout is open
 };
 
 // Chooses what the file leaves open (FastestPlan).

@@ -40,13 +40,13 @@ memory::Allocation AllocationFrom(const config::RunConfig& config, int64_t ranks
 // UserError when the file leaves a choice open and has no memory.budget to choose within.
 void RequireBudget(const config::RunConfig& config);
 
-// The limit that a plan has to stay under, and whose limit it is: the bytes that a process may take
-// of the device.
+// The memory limit of a plan, and its source. It bounds the bytes that a process may take on the
+// device.
 struct MemoryLine {
   std::string whose;  // "memory.budget", "NVIDIA H200", "90 % of NVIDIA H200", "this machine"
   int64_t bytes = 0;
   bool of_card = false;     // the limit is all memory of a GPU
-  std::string beside = {};  // ", less than memory.budget (40.0 GiB)"
+  std::string beside = {};  // note on another limit: ", less than memory.budget (40.0 GiB)"
 
   bool Admits(int64_t process_bytes) const { return process_bytes <= bytes; }
   std::string Text() const;  // "memory.budget (24.0 GiB)"

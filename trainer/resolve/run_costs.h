@@ -1,4 +1,4 @@
-// Predicts how long ops, copies and steps of a run take.
+// Predicts the times of ops, copies and steps of a run.
 #pragma once
 
 #include <span>

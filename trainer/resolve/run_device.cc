@@ -114,7 +114,7 @@ void RequireFp8Units(const config::RunConfig& config) {
 }
 
 Mesh MeshFrom(const config::RunConfig& config) {
-  // Maxima of tensors that use scales of earlier steps are reduced over data ranks.
+  // With delayed scales, data ranks reduce the maxima of tensors.
   const bool maxima = config.amp.fp8_recipe == config::Fp8Recipe::kDelayed;
   std::vector<MeshAxis> axes = {DataAxis(config.parallel.data_ranks(), maxima),
                                 TensorAxis(config.parallel.tensor_ranks())};

@@ -23,7 +23,7 @@ std::shared_ptr<ThreadPool> PlanningThreads();
 // ", on 1 of the host's 32 cores: mpirun --bind-to none lets a rank use all" if mpirun, and no one
 // else, has bound this process to some of the host's cores; otherwise empty.
 std::string BoundCoresNote();
-// Threads to compute with: train.threads, or one for each of OwnCores().
+// The number of compute threads: train.threads, or one for each of OwnCores().
 int ThreadsFrom(const config::RunConfig& config);
 
 // UserError if the text of a run file says `device: cuda` and this build has no CUDA. Commands that
@@ -37,8 +37,7 @@ runtime::DeviceKind DeviceFrom(const config::RunConfig& config);
 // Whether the host's memory is the device's memory, so that placement on the host saves nothing:
 // true on a CPU, unless debug.host_apart asks for a GPU's choices.
 bool IsOneMemory(const config::RunConfig& config);
-// The bytes that a plan takes of the memory that memory.budget bounds, without the process's other
-// parts.
+// The bytes of a plan that count against memory.budget, without the process's other memory.
 int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan);
 // Creates the run's device. The pool must outlive the device. UserError when this build or machine
 // has no such device.
@@ -58,19 +57,19 @@ std::string GpuFrom(const config::RunConfig& config);
 // UserError if the run has 8-bit linear layers and its GPU has no matrix units for them.
 void RequireFp8Units(const config::RunConfig& config);
 
-// The mesh's axes in their fixed order, each with as many ranks as the configuration gives it; auto
-// counts as one rank. All code that compiles, runs, writes or prints the axes follows this list.
+// The mesh's axes in their fixed order, each with the configuration's number of ranks; auto counts
+// as one rank. All code that compiles, runs, writes or prints the axes follows this order.
 Mesh MeshFrom(const config::RunConfig& config);
 
-// The number of ranks that share the mesh, also while the mesh is open.
+// The number of ranks in the mesh, also while the mesh is open.
 int64_t RanksFrom(const config::RunConfig& config);
 
 // A mesh with the same axes, with one rank along each.
 Mesh MeshOfOne();
 
 // Calls config::RequireStarted for ranks that were started, or are planned for. Then sets
-// parallel.ranks and, unless the mesh is open, the ranks of its axes, and closes keys that have no
-// effect.
+// parallel.ranks and, unless the mesh is open, the ranks of its axes, and fixes the values of keys
+// without effect.
 void CheckMesh(config::RunConfig& config, int64_t ranks);
 
 }  // namespace plimsoll::trainer

@@ -20,7 +20,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Defaults for threads that prepare data.
+// Limits of the default number of threads that prepare data.
 constexpr int64_t kMostWorkers = 32, kMostBegunBatches = 4;
 
 // The held-out documents of text files do not depend on data.seed, so that runs with different
@@ -33,7 +33,7 @@ static_assert(static_cast<int>(config::Order::kConsecutive) ==
 static_assert(static_cast<int>(config::Packing::kNone) == static_cast<int>(data::Packing::kNone));
 static_assert(static_cast<int>(config::TooLong::kSplit) == static_cast<int>(data::TooLong::kSplit));
 
-// Returns what `read` returns; adds the places of keys to its errors.
+// Returns the result of `read`; adds the places of keys to its errors.
 template <typename Read>
 auto OfData(const config::RunConfig& config, const Read& read) {
   try {
@@ -141,7 +141,7 @@ data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step,
 
 std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws) {
-  // Text is converted to tokens on the disk that the run writes to.
+  // Sets the folder for text that is converted to tokens to the run's disk.
   PreferScratchFolder(config.run.dir);
   const data::SourceKind* const kind = KindOf(config, model);
   if (kind == nullptr) return TokensFrom(config, model, draws);
@@ -176,7 +176,7 @@ void RequireAll(const config::RunConfig& config, const data::Source& source,
   try {
     source.Fill(0, slots);
   } catch (const UserError& error) {
-    // If the source fills the model's inputs but its data do not suit, the error itself names the
+    // If the source fills the model's inputs but its data is unsuitable, the error itself names the
     // remedy.
     const std::vector<std::string> others = data::SourcesThatFill(slots);
     const bool fills = std::ranges::find(others, config.data.source) != others.end();
@@ -219,8 +219,7 @@ bool HasDataWorkers(const config::RunConfig& config) {
 int64_t DataWorkersFrom(const config::RunConfig& config) {
   if (!HasDataWorkers(config)) return 0;
   if (config.data.settings.Has("workers")) return config.data.settings.Int("workers");
-  // On the CPU, all cores compute. A GPU keeps one core busy: that of the thread that makes the
-  // steps.
+  // On the CPU, all cores compute. On a GPU run, only the main thread keeps a core busy.
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;
   // With batches of few samples, many threads would need many buffers in pinned memory.
   const int64_t samples = config.train.micro_batch;  // 0: not chosen yet

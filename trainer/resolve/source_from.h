@@ -39,7 +39,7 @@ void RequireAll(const config::RunConfig& config, const data::Source& source,
 // Opens the samples of evaluations. UserError when no samples are held out.
 std::unique_ptr<data::Source> HeldOutFrom(const config::RunConfig& config,
                                           const data::Source& source);
-// Warnings, one for each key that has no effect with these data, with the key's place.
+// Warnings, with the place of the key, for keys that have no effect with this data.
 std::vector<std::string> UnusedKeys(const config::RunConfig& config, const data::Source& source);
 // The key that decides which samples are held out, for messages.
 std::string HeldOutKey(const config::RunConfig& config);

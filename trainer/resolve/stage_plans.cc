@@ -17,8 +17,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-// UserError for open knobs: plans of stages are compared one by one, so a choice that all stages
-// would make together cannot be open.
+// UserError for open knobs: stages are planned one by one, so no choice that all stages share can
+// be open.
 void RequireClosed(config::RunConfig config) {
   config.checkpointing.policy = config::CheckpointPolicy::kNone;
   if (const char* const key = FirstOpen(config)) {

@@ -51,7 +51,7 @@ class StagePlans {
   config::RunConfig config_;
   memory::Budget budget_;
   std::vector<Stage> stages_;
-  std::string division_;  // in words; empty: the division of the file, or the most even one
+  std::string division_;  // text of the solver's division; empty: the file's, or the most even one
 };
 
 }  // namespace plimsoll::trainer

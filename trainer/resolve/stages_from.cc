@@ -50,7 +50,7 @@ std::vector<int64_t> GivenStages(const config::RunConfig& config, int64_t blocks
   return stages;
 }
 
-// UserError if a stage would need more from another stage than one activation.
+// UserError if a stage would need more than one activation from another stage.
 void RequireStages(const config::RunConfig& config, const models::Model& model,
                    const std::vector<int64_t>& stages) {
   try {
@@ -83,7 +83,7 @@ parallel::ModelCosts CostsOfBlocks(const config::RunConfig& config, const models
   const graph::Blocks blocks(program);
   parallel::ModelCosts costs;
   costs.blocks.resize(static_cast<size_t>(blocks.count()));
-  bool inside = false, inside_backward = false;  // whether blocks have begun
+  bool inside = false, inside_backward = false;  // whether a block has begun
   for (size_t n = 0; n < program.nodes().size(); ++n) {
     const graph::Phase phase = program.nodes()[n].phase;
     if (phase == graph::Phase::kUpdate) continue;

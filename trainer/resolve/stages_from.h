@@ -16,7 +16,7 @@ namespace plimsoll::trainer {
 parallel::ModelCosts CostsOfBlocks(const config::RunConfig& config, const models::Model& model);
 
 // The number of blocks of each stage: parallel.stages, or a balanced division; empty without
-// stages. UserError if the model cannot be divided so.
+// stages. UserError if the model cannot be divided this way.
 std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::Model& model);
 // Sets parallel.stages to StagesFrom.
 void ChooseStages(config::RunConfig& config, const models::Model& model);

@@ -127,7 +127,7 @@ memory::FinishedStep StepDraft::Finished(const std::vector<memory::Decision>& de
                                          const Fates& assignment, Form form) const {
   ProgramList programs;
   for (const memory::StepProgram& part : programs_) {
-    if (part.times == 0) continue;  // programs with times 0 come after the training programs
+    if (part.times == 0) continue;  // the other programs follow the training programs
     auto program = std::make_shared<Program>(*part.program);
     if (!open()) checkpointing::TagActivations(options_.checkpointing).Run(*program);
     for (size_t d = 0; d < decisions.size(); ++d) {
@@ -170,23 +170,23 @@ memory::FinishedStep StepDraft::Finished(const std::vector<memory::Decision>& de
   return finished;
 }
 
-StepDraft::Stays StepDraft::OnDevice() const {
+StepDraft::ResidentBytes StepDraft::OnDevice() const {
   using graph::Role;
-  Stays stays;
+  ResidentBytes resident;
   std::set<std::string_view> counted;  // objectives may read the same parameters
   for (const auto& base : bases_) {
     for (const graph::Tensor& tensor : base->tensors()) {
       const bool parameter = tensor.role == Role::kParameter;
       const bool counts =
           parameter || tensor.role == Role::kMaster || tensor.role == Role::kOptimizerState;
-      const bool stays_here =
+      const bool is_resident =
           tensor.persistent && !tensor.alias && tensor.place == graph::Place::kDevice;
-      if (!counts || !stays_here || !counted.insert(tensor.name).second) continue;
-      stays.all += tensor.bytes();
-      if (parameter) stays.parameters += tensor.bytes();
+      if (!counts || !is_resident || !counted.insert(tensor.name).second) continue;
+      resident.all += tensor.bytes();
+      if (parameter) resident.parameters += tensor.bytes();
     }
   }
-  return stays;
+  return resident;
 }
 
 std::string StepDraft::WhyNotBlocksFirst() const {
@@ -242,7 +242,8 @@ std::vector<memory::Decision> StepDraft::Decisions() const {
   return decisions;
 }
 
-// False for the loss of one micro-step: the first program has it only as the running sum.
+// Whether all programs have the tensor. The first program may have a micro-step's loss only as the
+// running sum.
 bool StepDraft::InAllPrograms(const std::string& tensor, int base) const {
   return std::ranges::none_of(programs_, [&](const memory::StepProgram& part) {
     return part.times > 0 && part.base == base && part.program->Find(tensor) == graph::kNoTensor;
@@ -303,7 +304,7 @@ std::vector<std::pair<std::string, Fates>> StepDraft::Policies(
                                     [&](const auto& known) { return known.second == assignment; });
     if (fresh) policies.emplace_back(name, std::move(assignment));
   };
-  // Adds the policy and, if offloading is allowed, the policy with kept activations offloaded.
+  // Adds the policy; if offloading is allowed, also the policy with kept activations offloaded.
   const auto add = [&](const std::string& name, checkpointing::Options policy) {
     add_one(name, policy);
     if (config_.checkpointing.offload.empty()) return;

@@ -28,8 +28,8 @@ class StepDraft {
 
   const config::RunConfig& config() const { return config_; }
   const CompileOptions& options() const { return options_; }
-  // The unfinished training programs, and the other programs (times: 0), which keep nothing for a
-  // backward pass and therefore are the same for all decisions.
+  // The unfinished training programs, followed by the other programs (times: 0). The latter keep
+  // nothing for a backward pass, so they are the same for all decisions.
   const std::vector<memory::StepProgram>& programs() const { return programs_; }
   // For each objective, the program of the last micro-step, which includes the update.
   const std::vector<std::shared_ptr<const graph::Program>>& bases() const { return bases_; }
@@ -47,12 +47,12 @@ class StepDraft {
   // for.
   std::string WhyNotBlocksFirst() const;
 
-  // Bytes that must be on the device all through a step. `parameters`: those of the parameters;
-  // `all`: those of parameters and optimizer state.
-  struct Stays {
+  // Bytes that stay on the device throughout a step: of the parameters (`parameters`), and of
+  // parameters and optimizer state (`all`).
+  struct ResidentBytes {
     int64_t parameters = 0, all = 0;
   };
-  Stays OnDevice() const;
+  ResidentBytes OnDevice() const;
 
   // The decisions to make in bases(); empty when the file gives a policy. UserError for a pattern
   // of checkpointing.offload that matches nothing.
@@ -60,9 +60,9 @@ class StepDraft {
   // The named policies as assignments, without duplicates.
   std::vector<std::pair<std::string, memory::Fates>> Policies(
       const std::vector<memory::Decision>& decisions) const;
-  // The finished programs. Apart: with a separate program for each objective. BuildPrograms: with
-  // objectives joined as they run. Both give programs of complete micro-steps for a pipeline stage.
-  // Cut: as BuildPrograms, with a stage's programs cut as they run.
+  // The finished programs. Apart: a separate program for each objective. BuildPrograms: objectives
+  // joined as they run. For a pipeline stage both return programs of complete micro-steps; Cut
+  // returns the stage's programs cut as they run.
   std::vector<memory::StepProgram> Apart(const std::vector<memory::Decision>& decisions,
                                          const memory::Fates& assignment) const;
   std::vector<memory::StepProgram> BuildPrograms(const std::vector<memory::Decision>& decisions,
@@ -71,15 +71,15 @@ class StepDraft {
                            const memory::Fates& assignment) const;
 
  private:
-  // Runs the passes that follow once the retention of activations is decided. `loss`: the loss that
-  // the program trains, or empty.
+  // Runs the passes after the decision which activations are kept. `loss`: the loss that the
+  // program trains, or empty.
   void Finish(graph::Program& program, const std::string& loss) const;
   enum class Form { kJoined, kApart, kCut };
   memory::FinishedStep Finished(const std::vector<memory::Decision>& decisions,
                                 const memory::Fates& assignment, Form form) const;
   PassRunner Runner() const;
   void CutEvaluations();
-  // The tensors that a policy would not keep; empty when the policy doesn't apply here.
+  // The tensors that a policy would not keep; empty if the policy doesn't apply to this program.
   std::map<std::string, graph::Retention> Tagged(const checkpointing::Options& policy,
                                                  int base) const;
   bool InAllPrograms(const std::string& tensor, int base) const;

@@ -62,18 +62,19 @@ struct StepSolver::Impl {
     std::vector<std::shared_ptr<const StepDraft>> drafts(steps.size());
     ParallelEach(*pool, drafts.size(), [&](size_t i) { drafts[i] = steps.Draft(i); });
     std::vector<const Program*> programs;
-    // Calls that would take too long with a larger micro-batch are scaled from the smallest one.
+    // Starts with the smallest micro-batch: calls that would take too long with a larger one are
+    // scaled from it.
     for (const auto& draft : drafts | std::views::reverse) {
       for (const memory::StepProgram& part : draft->programs()) {
         if (part.times > 0) programs.push_back(part.program.get());
       }
     }
-    std::vector<memory::StepProgram> finished;  // lives as long as `programs`
+    std::vector<memory::StepProgram> finished;  // must outlive `programs`
     const auto add = [&](std::vector<memory::StepProgram> step) {
       for (const memory::StepProgram& part : step) programs.push_back(part.program.get());
       std::ranges::move(step, std::back_inserter(finished));
     };
-    // The calls that updates within the backward pass add.
+    // Adds the calls that updates within the backward pass make.
     const auto in_backward = std::ranges::find_if(
         drafts, [](const auto& draft) { return draft->options().update_in_backward.has_value(); });
     if (in_backward != drafts.end()) {
@@ -81,7 +82,7 @@ struct StepSolver::Impl {
       add((*in_backward)->BuildPrograms(decisions, Fates(decisions.size(), Retention::kSave)));
     }
     std::unique_ptr<StepDraft> smallest;
-    // Samples that act on one another cannot be split, so this is the smallest micro-batch.
+    // Smaller micro-batches would split samples that affect one another.
     const models::SampleCoupling coupling = model->sample_coupling();
     const int64_t least = coupling.smallest_micro_batch();
     if (!coupling.whole_micro_batch() && drafts.front()->config().train.micro_batch > least) {
@@ -93,7 +94,7 @@ struct StepSolver::Impl {
         for (const auto& base : smallest->bases()) programs.push_back(base.get());
       }
     }
-    // The calls that copies to the host add, if such copies are allowed.
+    // Adds the calls for copies to the host, if such copies are allowed.
     const std::vector<memory::Decision> decisions = drafts.front()->Decisions();
     Fates away(decisions.size(), Retention::kSave);
     for (size_t d = 0; d < decisions.size(); ++d) {
@@ -154,7 +155,7 @@ struct StepSolver::Impl {
     };
   }
 
-  // Seconds of copying the decision's tensors to the host.
+  // The seconds for copying the decision's tensors to the host.
   double CopySeconds(const Program& base, const memory::Decision& decision) const {
     double seconds = 0;
     const memory::DeviceRates& rates = cost.rates();

@@ -14,10 +14,10 @@
 namespace plimsoll::trainer {
 
 struct StepSolverOptions {
-  bool built_in_rates = false;  // built-in rates suffice to find how small a plan can be
-  bool coarse = false;          // few options, for a quick look
-  bool policies = false;        // only the named policies
-  int64_t stage = 0;            // the stage of a pipeline to plan
+  bool built_in_rates = false;  // use built-in rates, which suffice to find the smallest plan
+  bool coarse = false;          // try few options, for a quick search
+  bool policies = false;        // try only the named policies
+  int64_t stage = 0;            // the pipeline stage to plan
 };
 
 // The candidate plans of a run.
@@ -32,7 +32,7 @@ class StepSolver {
   const memory::CostModel& cost() const;
   const memory::PlanOptions& plan_options() const;
 
-  // The run as given, and the run with the choices of a variant or of a candidate.
+  // config: the run as given. ConfigOf: the run with the choices of a variant or of a candidate.
   const config::RunConfig& config() const;
   int64_t stage() const;
   const config::RunConfig& ConfigOf(size_t variant) const;
@@ -43,7 +43,7 @@ class StepSolver {
 
   // Describes which tensors are recomputed or offloaded: "blocks 0-7: recompute norm_1, norm_2,
   // gelu".
-  static constexpr const char* kAsTheFileSays = "as the file says";  // if nothing was decided
+  static constexpr const char* kAsTheFileSays = "as the file says";  // if no decision was made
   std::string Describe(const memory::Candidate& candidate) const;
 
  private:

@@ -41,7 +41,7 @@ std::shared_ptr<const StepDraft> StepVariants::Draft(size_t variant) const {
   return std::make_shared<StepDraft>(*shared.draft, alternatives_[variant], model_);
 }
 
-// Leaves out variants with blocks first if blocks cannot come first, or if one program of all
+// Omits variants with blocks first if that order is impossible, or if one program of all
 // micro-steps would take too long to plan.
 void StepVariants::LeaveOutBlocksFirst() {
   constexpr int64_t kMostNodes = 12'000;
@@ -64,8 +64,8 @@ void StepVariants::LeaveOutBlocksFirst() {
   ShareDrafts();
 }
 
-// Alternatives whose values from kState on agree have the same bytes on the device all through a
-// step. The alternative with the shortest draft measures them for all.
+// Alternatives with equal values from kState on have the same bytes on the device throughout a
+// step. The one with the shortest draft measures them for all.
 void StepVariants::FindLeastDeviceBytes(ThreadPool& pool) {
   least_device_bytes_.assign(size(), 0);
   if (size() == 1) return;

@@ -1,4 +1,4 @@
-// The alternatives of a run; the draft of each is built when it is first needed.
+// The alternatives of a run. The draft of each is built when it is first needed.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class StepVariants {
 
   size_t size() const { return alternatives_.size(); }
   const config::RunConfig& config(size_t variant) const { return alternatives_[variant]; }
-  // The least bytes that are on the device all through a step; 0 if only one variant exists.
+  // The least bytes on the device throughout a step; 0 if only one variant exists.
   int64_t LeastDeviceBytes(size_t variant) const { return least_device_bytes_[variant]; }
   // The draft of a variant. Several threads may ask for different drafts at once.
   std::shared_ptr<const StepDraft> Draft(size_t variant) const;
@@ -32,7 +32,7 @@ class StepVariants {
 
  private:
   struct Shared {
-    size_t first;  // the variant that the draft is made for
+    size_t first;  // the variant for which the draft is built
     std::once_flag once = {};
     std::shared_ptr<const StepDraft> draft = nullptr;
   };
@@ -44,8 +44,8 @@ class StepVariants {
   const models::Model& model_;
   int64_t stage_;
   std::vector<config::RunConfig> alternatives_;
-  // The drafts by alternative. Alternatives that differ only in how programs are finished share
-  // one.
+  // The drafts by alternative. Alternatives that differ only in how programs are finished share a
+  // draft.
   std::vector<std::shared_ptr<Shared>> drafts_;
   std::vector<int64_t> least_device_bytes_;
   std::string why_not_blocks_first_;

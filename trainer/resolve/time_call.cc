@@ -21,7 +21,7 @@ using graph::TensorId;
 using graph::TensorType;
 
 constexpr int64_t kAlignment = 64;
-// Larger than the last-level cache that a process can have.
+// Larger than the last-level cache available to a process.
 constexpr int64_t kSweepBytes = 64 << 20;
 
 int64_t Aligned(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -32,7 +32,7 @@ int64_t WorkspaceBytes(const Program& program, const Node& node, int threads) {
   return kernel->workspace(program.CallOf(node).get(), threads);
 }
 
-// Numbers in [0.01, 0.11), which suit every kernel: all positive, as second moments must be.
+// Numbers in [0.01, 0.11), valid for every kernel: all are positive, as second moments must be.
 float Plausible(uint32_t i) {
   return 0.01f + 0.1f * static_cast<float>(i * 2654435761u >> 8) * 0x1p-24f;
 }
@@ -78,8 +78,8 @@ int64_t ScratchBytes(const Program& program, const Node& node, int threads) {
 
 CallTimer::CallTimer(ThreadPool& pool, int64_t most_bytes) : pool_(pool), most_bytes_(most_bytes) {}
 
-// The memory is kept from call to call. Its pages exist once they have been touched, so a call that
-// needs more frees the memory of earlier calls first.
+// Memory is reused from call to call. A call that needs more frees it first, because touched pages
+// stay allocated.
 std::byte* CallTimer::Reserve(int64_t bytes) {
   if (memory_ == nullptr || memory_->bytes() < bytes) {
     memory_.reset();
@@ -101,7 +101,7 @@ double CallTimer::Time(const Program& program, const Node& node) {
   if (kernel == nullptr) return -1;
   const int64_t scratch_bytes = ScratchBytes(program, node, pool_.size());
   if (scratch_bytes > most_bytes_) return -1;
-  // The other nodes of a step that fits in most_bytes_ don't touch more than that either.
+  // No more than most_bytes_: the other nodes of a step that fits in it don't touch more, either.
   const int64_t sweep_bytes = std::min(kSweepBytes, most_bytes_ - scratch_bytes);
   std::byte* next = Reserve(scratch_bytes + sweep_bytes);
   std::byte* const sweep = next + scratch_bytes;

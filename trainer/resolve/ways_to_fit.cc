@@ -23,10 +23,12 @@ using config::RunConfig;
 
 // One change to the run, as the user would write it.
 struct Change {
-  std::string key;  // "optimizer.state_dtype"; of changes of one key the first that fits is named
-  std::vector<std::pair<std::string, std::string>> values;  // for all keys that change
-  RunConfig run;                                            // with the change
-  bool brings_budget = false;                               // memory.budget is one of the keys
+  // "optimizer.state_dtype"; among changes of one key the first that fits is named.
+  std::string key;
+  std::vector<std::pair<std::string, std::string>> values;  // the values of all keys that change
+  RunConfig run;                                            // the run with the change
+  // Whether memory.budget is one of the keys.
+  bool brings_budget = false;
 
   // "train.micro_batch: 1 with train.accumulate: 16"
   Way way(const Needs& needs) const {
@@ -53,7 +55,7 @@ bool MayOpen(const Knob& knob, const RunConfig& config) {
          WhyUnused(knob, Opened(knob, config)).empty();
 }
 
-// Leaves all choices that change no number to the solver. Returns the keys that it changes.
+// Opens all choices that do not affect results, for the solver. Returns their keys.
 std::vector<std::string> OpenEverything(RunConfig& run) {
   std::vector<std::string> names;
   if (run.checkpointing.policy != CheckpointPolicy::kAuto) names.push_back("checkpointing.policy");
@@ -66,16 +68,16 @@ std::vector<std::string> OpenEverything(RunConfig& run) {
   return names;
 }
 
-// Adds the changes of one knob. Leaves out the micro-batch if all samples of a micro-batch act on
-// one another, because another size would be another training. Leaves out the mesh, because how the
-// batch is distributed to another mesh depends on the file.
+// Adds the changes of one knob. Omits the micro-batch if all its samples affect one another,
+// because another size would be a different training. Omits the mesh, because how a batch is
+// distributed to another mesh depends on the file.
 void AddChanges(const Knob& knob, const RunConfig& config, const models::Model& model,
                 std::vector<Change>& changes) {
   const bool batch = std::string_view(knob.key) == "train.micro_batch";
   if (knob.reach == Reach::kMesh || (batch && model.sample_coupling().whole_micro_batch())) return;
   int64_t micro_batch = config.train.micro_batch;
   for (RunConfig& run : Advised(knob, config, model)) {
-    // Among micro-batches, only sizes of at most half of the previous size are added.
+    // Adds micro-batches of at most half of the previous size only.
     const int64_t smaller = run.train.micro_batch;
     if (smaller < micro_batch && 2 * smaller > micro_batch) continue;
     micro_batch = smaller;
@@ -105,7 +107,7 @@ std::vector<Change> Changes(const RunConfig& config) {
   for (const Knob& knob : Knobs()) {
     if (!of_layout(knob)) AddChanges(knob, config, *model, changes);
   }
-  // Other changes that change numbers.
+  // Adds further changes, which affect results.
   for (config::StateDtype dtype : {config::StateDtype::kBf16, config::StateDtype::kInt8}) {
     if (config.optimizer.state_dtype < dtype) add("optimizer.state_dtype", ToString(dtype));
   }
@@ -122,15 +124,14 @@ std::vector<Change> Changes(const RunConfig& config) {
   return changes;
 }
 
-// The limits within which a change is planned: the given ones, and the limit of a budget that the
-// change brings.
+// The limits for the plan of a change: the given ones, and the budget that the change brings.
 Needs LimitsWith(const Change& change, Needs limits) {
   if (change.brings_budget) limits.process = std::min(limits.process, BudgetLine(change.run));
   return limits;
 }
 
 // The needs of a changed run's smallest plan; nothing if the change is impossible. A coarse search
-// is quick, and a plan that fits by it fits by the full search, which says how small the plan
+// is quick. A plan that fits by it fits by the full search, too, which tells how small the plan
 // becomes.
 std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse) {
   try {
@@ -144,7 +145,7 @@ std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse)
           *solver.solver()
                .Smallest({profile.ArenaWithin(limits.process), limits.host, profile})
                .exact;
-      // The full search may skip a plan that the coarse one finds, in favour of a plan that is
+      // The full search may pass over a plan that the coarse one finds, for a plan that is
       // predicted to be smaller but loses more to gaps between tensors.
       const bool searched = coarse && config.checkpointing.policy == CheckpointPolicy::kAuto;
       const int64_t margin = searched ? plan.needed_bytes / 100 : 0;
@@ -157,8 +158,8 @@ std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse)
   }
 }
 
-// Sets all keys that change no number to `auto` at once. Returns nullopt if fewer than two such
-// keys exist, or if the run does not fit its limits even then.
+// Sets all keys that do not affect results to `auto` at once. Returns nullopt if fewer than two
+// such keys exist, or if the run does not fit its limits even then.
 std::optional<Way> Together(const RunConfig& config, const Needs& limits) {
   Change all;
   all.run = config;
@@ -224,7 +225,7 @@ WaysToFit FindWaysToFit(const RunConfig& config, const Needs& needs, const Needs
   };
   std::optional<Change> closest;
   int64_t closest_bytes = of(needs);
-  std::string fits;  // the key of the last change that is enough
+  std::string fits;  // key of the last change that is enough
   const auto add = [&](const Change& change, const Needs& then) {
     fits = change.key;
     ways.single.push_back(change.way(then));

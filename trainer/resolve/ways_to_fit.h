@@ -1,12 +1,12 @@
-// Finds what would make a run fit that exceeds a limit: the smallest plan, and changes to the run
-// file. Refusals of memory.budget, the plan for a GPU that is too small, and starting files all
-// take their numbers from here.
+// Finds changes to the run file that make a run fit its limits, and the run's smallest plan.
+// Refusals of memory.budget, plans for a GPU that is too small, and starting files take their
+// numbers from here.
 //
-// All plans use built-in rates, so that every command names the same bytes. A coarse search, which
-// tries few options for each block, judges all changes first: a change that fits by the coarse
-// search fits by the full one. The full search follows for the changes that are named and, if no
-// change is enough, for the closest one. A change that makes a run fit only by the full search is
-// therefore found only if it is the closest.
+// All plans use built-in rates, so every command names the same bytes. A coarse search, which tries
+// few options for each block, judges all changes first: a change that fits by the coarse search
+// fits by the full one. The full search follows for the changes that are named and, if no change is
+// enough, for the closest one. So a change that fits only by the full search is found only if it is
+// the closest.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@
 
 namespace plimsoll::trainer {
 
-// Bytes of the device's memory and of the host's: the needs of a plan's process, or limits.
+// Bytes of device and host memory: the needs of a plan's process, or limits.
 struct Needs {
   int64_t process = 0, host = 0;
 
@@ -48,12 +48,12 @@ struct Way {
 };
 
 struct WaysToFit {
-  // The text compares the needs of a way with the device's limit, else the host's.
+  // Whether the text compares the needs with the device's limit; otherwise with the host's.
   bool of_device = true;
-  std::vector<Way> single;  // each change is enough by itself; those that change least come first
-  // If no single change is enough: all changes together that change no number.
+  std::vector<Way> single;  // changes that are enough alone; the smallest change first
+  // If no single change is enough: all changes that do not affect results, together.
   std::optional<Way> together;
-  std::optional<Way> closest;  // the closest of the changes that are not enough
+  std::optional<Way> closest;  // among the changes that are not enough
 
   bool any() const { return !single.empty() || together.has_value(); }
   // "it would fit with K: V (1.98 GiB) or L: W (2.01 GiB)"; if nothing is enough, `else_do` and the
@@ -61,8 +61,8 @@ struct WaysToFit {
   std::string Text(const std::string& else_do) const;
 };
 
-// `needs`: the needs of the plan that exceeds one or both of the limits. A way may give a run
-// without memory.budget a budget of 90 % of its GPU, because choices that are left open need one.
+// `needs`: the needs of the plan that exceeds one or both limits. A way may give a run without
+// memory.budget a budget of 90 % of its GPU, because open choices need a budget.
 WaysToFit FindWaysToFit(const config::RunConfig& config, const Needs& needs, const Needs& limits);
 
 }  // namespace plimsoll::trainer

@@ -1,4 +1,4 @@
-// The chat template of a run (data.chat_template), which goes along with its weights as
+// The chat template of a run (data.chat_template), stored next to its weights as
 // chat_template.jinja.
 #pragma once
 
@@ -10,14 +10,15 @@
 
 namespace plimsoll::trainer {
 
-// data.chat_template of the configuration or, where that has none, of the snapshot's record: the
-// configuration of a snapshot alone has no data. `snapshot` may be null. Empty: the run has none of
-// its own.
+// data.chat_template from the configuration, or else from the snapshot's record, because the
+// configuration of a snapshot alone has no data. `snapshot` may be null. Empty: the run has no
+// template of its own.
 std::string ChatTemplateOfRun(const config::RunConfig& config, const snapshots::Snapshot* snapshot);
 std::string ChatTemplateOfRun(const TrainedModel& trained);
 
-// The text of such a template, a Jinja file or "chatml"; of `copy`, an earlier chat_template.jinja,
-// where that is a file. Empty without a template, or with a warning if it cannot be read.
+// The text of a template, which is a Jinja file or "chatml". `copy` is an earlier
+// chat_template.jinja, used instead of the file if it exists. Empty without a template; empty, with
+// a warning, if it cannot be read.
 std::string ChatTemplateText(const std::string& chat_template, const std::string& copy = "");
 
 }  // namespace plimsoll::trainer

@@ -45,18 +45,18 @@ TensorType TypeOf(const std::string& dtype) {
   throw UserError("--dtype: '" + dtype + "' is no type for weights; use fp32, bf16 or fp16");
 }
 
-// The run, snapshot or model that is exported.
+// The run, snapshot or model to export.
 struct Source {
-  std::string folder;  // that the weights are read from
+  std::string folder;  // the folder of the weights
   std::string in_words;
   config::RunConfig config;
   std::unique_ptr<models::Model> model;
   adapters::Lora lora;
-  std::string base;  // checksum of the weights that the adapter was trained over
+  std::string base;  // checksum of the adapter's base weights
   std::optional<snapshots::Snapshot> snapshot;
-  bool averages = false;  // of a snapshot
+  bool averages = false;  // whether to export a snapshot's averages
 
-  // Without a snapshot, a model's weights are copied as they are.
+  // Whether weights are copied unchanged: those of a model without a snapshot.
   bool is_copied() const { return !snapshot && !lora.enabled(); }
 };
 
@@ -109,13 +109,13 @@ class Weights {
         [](const models::ParameterInfo&) {});
   }
 
-  // A parameter that was trained.
+  // Reads a trained parameter.
   std::vector<float> ReadTrained(const models::ParameterInfo& parameter) const {
     if (saved_) return saved_->ReadParameter(parameter);
     return adapter_.at(parameter.name);
   }
 
-  // A parameter of the model, with the adapter's update added if there is an adapter.
+  // Reads a parameter of the model, with the adapter's update added if there is an adapter.
   std::vector<float> ReadMerged(const models::ParameterInfo& parameter) {
     const std::vector<models::ParameterInfo>& saved = source_.lora.saved;
     if (!source_.lora.enabled() || std::ranges::find(saved, parameter) != saved.end()) {
@@ -142,15 +142,15 @@ class Weights {
  private:
   const Source& source_;
   std::optional<SavedTensors> saved_;
-  std::map<std::string, std::vector<float>> adapter_;  // without a snapshot
-  std::optional<models::WeightReader> base_;           // of an adapter
+  std::map<std::string, std::vector<float>> adapter_;  // used without a snapshot
+  std::optional<models::WeightReader> base_;           // reads the adapter's base
 };
 
 void WriteModel(const Source& source, const std::string& to, TensorType type) {
   if (source.is_copied()) return models::CopyWeights(source.folder, to, type);
   Weights weights(source);
   std::vector<float> values;
-  std::string current;  // the parameter whose values these are
+  std::string current;  // name of the parameter in `values_`
   models::SaveWeights(
       to, *source.model,
       [&](const models::ParameterInfo& parameter) {
@@ -186,8 +186,9 @@ CopiedTokenizer TokenizerOf(const ExportCommand& command, const Source& source,
   }
 }
 
-// What says how the model's pictures are prepared: the file beside its weights, or else the run's
-// data. Empty for other models, and with a warning where that data cannot be read any more.
+// The text that describes the picture preparation: the file next to the weights, or else made from
+// the run's data. Empty for other models; empty, with a warning, if that data can no longer be
+// read.
 std::string PreparationOf(const Source& source) {
   if (!ClassifiesPictures(*source.model)) return "";
   const std::string file = source.folder + "/" + data::kPreparationFile;
@@ -206,7 +207,8 @@ std::string PreparationOf(const Source& source) {
   }
 }
 
-// True also for temporary files that a killed export left (base/output_file.h).
+// Whether an export wrote the file. Also true for temporary files that a killed export left
+// (base/output_file.h).
 bool IsFromExport(const std::string& file) {
   const std::string name = file.substr(0, file.find(".tmp."));
   return name == "config.json" || name == adapters::kConfigFile || name == data::kPreparationFile ||
@@ -239,7 +241,7 @@ void ClearFolder(const ExportCommand& command, const Source& source,
   if (is_source) {
     throw UserError("--to: " + command.to + " is read from; name another folder");
   }
-  // The config file makes the other files a model: it is removed first and written last.
+  // The config file makes a folder a model, so it is removed first and written last.
   fs::remove(command.to + "/config.json", error);
   fs::remove(command.to + "/" + adapters::kConfigFile, error);
   for (const auto& file : fs::directory_iterator(command.to, error)) {
@@ -262,7 +264,7 @@ void SayTokenizer(const std::string& tokenizer, const CopiedTokenizer& files) {
   }
 }
 
-// Which files say how the model's inputs are made.
+// Prints which files define the model's inputs.
 void SayInputs(const Source& source, const std::string& tokenizer, const CopiedTokenizer& files,
                const std::string& preparation) {
   if (ClassifiesPictures(*source.model)) {

@@ -1,11 +1,11 @@
-// `plimsoll inspect`: the contents of a snapshot, and whether it is undamaged.
+// `plimsoll inspect`: lists the contents of a snapshot, and checks that it is undamaged.
 #pragma once
 
 #include <string>
 
 namespace plimsoll::trainer {
 
-// `path`: a snapshot, whose tensors are listed; or a run directory, for all of its snapshots.
+// `path` is a snapshot, whose tensors are listed, or a run directory, whose snapshots are listed.
 // UserError that names the damaged file and tensor.
 void RunInspect(const std::string& path);
 

@@ -1,5 +1,5 @@
-// How a trained model's pictures are prepared, as its run's data says it. What the folder of its
-// weights says: data/images/preprocessor_config.h.
+// The preparation of a trained model's pictures, from its run's data. For a preparation stored in
+// the folder of the weights, see data/images/preprocessor_config.h.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@
 
 namespace plimsoll::trainer {
 
-// True of a model that tells classes of pictures apart.
+// Whether the model classifies pictures.
 bool ClassifiesPictures(const models::Model& model);
-// True of a model that gives each pixel of pictures, or voxel of volumes, a class.
+// Whether the model classifies each pixel of pictures, or each voxel of volumes.
 bool SegmentsPictures(const models::Model& model);
 
-// The data of the run that wrote a snapshot, as the snapshot records it.
+// The data settings of the run that wrote a snapshot, from the snapshot's record.
 config::RunConfig RecordedData(const RunRecord& record, const std::string& snapshot);
 
-// Reads the configuration's data. Nothing when it holds no pictures; UserError when it cannot be
-// read.
+// Reads the configuration's data to find its picture preparation. Nothing if the data has no
+// pictures; UserError if the data cannot be read.
 std::optional<data::ImagePreparation> PreparationBy(const config::RunConfig& config,
                                                     const models::Model& model);
 

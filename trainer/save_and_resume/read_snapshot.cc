@@ -27,16 +27,17 @@
 namespace plimsoll::trainer {
 namespace {
 
-// Neighbours in the part that was saved and in the part that a rank has now.
+// A run of elements that are consecutive both in the saved part and in the part that a rank has
+// now.
 struct MovedRun {
-  int64_t from = 0, to = 0;  // in these
+  int64_t from = 0, to = 0;  // indices in the saved part and in this rank's part
   int64_t elements = 0;
 
   int64_t from_end() const { return from + elements; }
 };
 
 struct PartOf {
-  const models::SplitParameter* split = nullptr;  // nullptr: the part is the whole tensor
+  const models::SplitParameter* split = nullptr;  // nullptr: the part is the complete tensor
   int64_t rank = 0;
 };
 
@@ -44,7 +45,7 @@ struct Piece {
   int64_t in_whole, in_part, elements;
 };
 
-// In order of both the whole and the part.
+// The pieces of a part, ordered both in the tensor and in the part.
 std::vector<Piece> PiecesOf(PartOf part, int64_t elements) {
   if (part.split == nullptr) return {{0, 0, elements}};
   std::vector<Piece> pieces;
@@ -54,8 +55,8 @@ std::vector<Piece> PiecesOf(PartOf part, int64_t elements) {
   return pieces;
 }
 
-// What `saved` has of those elements of `now` that are `wanted`, in order of both parts.
-// `elements`: of the whole tensor.
+// The runs of elements that the part `saved` contains of the range `wanted` of the part `now`,
+// ordered in both parts. `elements`: the number in the complete tensor.
 std::vector<MovedRun> MovedRuns(PartOf saved, PartOf now, int64_t elements,
                                 models::ElementRange wanted) {
   const std::vector<Piece> before = PiecesOf(saved, elements), after = PiecesOf(now, elements);
@@ -79,7 +80,7 @@ using graph::OwnedAs;
 using snapshots::Slice;
 using snapshots::TensorRecord;
 
-// Writes what this rank has of a tensor, given all of its elements.
+// Writes this rank's part of a tensor, given all of its elements.
 void WriteOwn(const StateTensor& tensor, std::span<const std::byte> bytes, Session& session) {
   const int64_t size = graph::ByteSize(tensor.dtype), begin = tensor.begin * size;
   const int64_t end = std::min(begin + tensor.elements * size, std::ssize(bytes));
@@ -88,13 +89,13 @@ void WriteOwn(const StateTensor& tensor, std::span<const std::byte> bytes, Sessi
                      bytes.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
 }
 
-// What one saved part of a tensor has for this rank.
+// The elements that this rank needs from a saved part of a tensor.
 struct Arriving {
   const TensorRecord* record;
   const StateTensor* tensor;
   std::vector<MovedRun> runs;
 
-  // The first run that ends behind an element of the saved part.
+  // The first run that ends after `element` of the saved part.
   auto RunBehind(int64_t element) const {
     return std::ranges::upper_bound(runs, element, {}, &MovedRun::from_end);
   }
@@ -104,14 +105,16 @@ struct Arriving {
   }
 };
 
-// Writes what this rank has of the elements of a saved part from `first` on. Runs that lie side by
-// side here are moved together, since each write costs a call of the device.
+// Writes this rank's elements among those of a saved part that begin at `first`. Adjacent runs are
+// moved together, because each write costs a call to the device.
 void WriteRuns(const Arriving& arriving, int64_t first, std::span<std::byte> bytes,
                Session& session) {
   const StateTensor& tensor = *arriving.tensor;
   const int64_t size = graph::ByteSize(tensor.dtype);
   const int64_t last = first + static_cast<int64_t>(bytes.size()) / size;
-  int64_t at = 0, count = 0, to = 0;  // elements that wait to be written: in `bytes`, and here
+  // The elements that wait to be written: their index in `bytes`, their number, and their index on
+  // this rank.
+  int64_t at = 0, count = 0, to = 0;
   const auto write = [&] {
     if (count == 0) return;
     session.WriteState(
@@ -135,11 +138,11 @@ void WriteRuns(const Arriving& arriving, int64_t first, std::span<std::byte> byt
   write();
 }
 
-// Reads the slices that have something for this rank, each once, by all threads.
+// Reads each slice that has elements for this rank once, using all threads.
 void ReadRuns(const snapshots::Snapshot& snapshot, const std::vector<Arriving>& all,
               Session& session) {
   std::vector<snapshots::TensorSlice> slices;
-  std::vector<const Arriving*> owners;  // of the slices
+  std::vector<const Arriving*> owners;  // owners of the slices
   for (const Arriving& arriving : all) {
     for (const Slice& slice : arriving.record->slices) {
       if (!arriving.Needs(slice)) continue;
@@ -167,7 +170,7 @@ const TensorRecord& RequirePart(const snapshots::Snapshot& snapshot, const State
   return *record;
 }
 
-// As many tensor ranks share the tensors: each reads its own part.
+// For an unchanged number of tensor ranks: each reads its own part.
 void ReadParts(const snapshots::Snapshot& snapshot, const std::vector<StateTensor>& state,
                int64_t tensor_rank, Session& session) {
   std::vector<Arriving> arriving;
@@ -180,7 +183,8 @@ void ReadParts(const snapshots::Snapshot& snapshot, const std::vector<StateTenso
   ReadRuns(snapshot, arriving, session);
 }
 
-// Another number of tensor ranks shares the tensor: what each of its saved parts has for this rank.
+// For another number of tensor ranks: adds the elements that this rank needs from each saved part
+// of a tensor.
 void AddMoved(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
               const StateTensor& tensor, const models::SplitParameter* split, int64_t tensor_rank,
               std::vector<Arriving>& arriving) {
@@ -196,8 +200,8 @@ void AddMoved(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
   }
 }
 
-// 8-bit state of blocks that are this rank's own: each gets a scale, and its numbers the nearest
-// codes.
+// Encodes 8-bit state in this rank's own blocks: each block gets a scale, and each number the
+// nearest code.
 void Encode(const StateTensor& tensor, const StateTensor& scales, std::span<const float> numbers,
             Session& session) {
   const ops::Encoding& encoding = optim::EncodingOf(tensor.owner->as);
@@ -209,8 +213,8 @@ void Encode(const StateTensor& tensor, const StateTensor& scales, std::span<cons
   WriteOwn(scales, block_scales, session);
 }
 
-// State that becomes 8-bit, or no longer is, since another number of tensor ranks shares it:
-// through the whole tensor, in host memory.
+// Reads state that becomes 8-bit, or stops being 8-bit, because another number of tensor ranks
+// shares it. Uses the unsharded tensor in host memory.
 void ReadFromWhole(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
                    const StateTensor& tensor, const StateTensor* scales,
                    const models::SplitParameter* split, int64_t tensor_rank, Session& session) {
@@ -239,7 +243,7 @@ bool IsOwnedAs(const StateTensor& tensor, OwnedAs as) {
 const std::string& OwnerOf(const TensorRecord& record) { return record.owner; }
 const std::string& OwnerOf(const StateTensor& tensor) { return tensor.owner->name; }
 
-// Averages and what counts them.
+// Whether the tensor is an average or a counter of averages.
 template <typename Tensor>
 bool BelongsToAverages(const Tensor& tensor) {
   return IsOwnedAs(tensor, OwnedAs::kAverage) || optim::CountsAverages(tensor.name);
@@ -257,7 +261,7 @@ std::set<std::string> WithHistory(const Tensors& tensors) {
   return names;
 }
 
-// By name, without scales of 8-bit state, which belong to their codes.
+// Tensors by name, without scales of 8-bit state, which belong to their codes.
 template <typename Tensors>
 auto ByName(const Tensors& tensors) {
   std::map<std::string, const typename Tensors::value_type*> named;
@@ -267,16 +271,16 @@ auto ByName(const Tensors& tensors) {
   return named;
 }
 
-// Moments of a small tensor stay float32 beside 8-bit ones, and with fewer tensor ranks a part may
-// be small no longer.
+// Whether a saved type can be converted. Moments of a small tensor stay float32 next to 8-bit ones,
+// and with fewer tensor ranks a part may become large enough for 8 bits.
 bool CanBecome(const TensorRecord& saved, TensorType wanted, bool same_ranks) {
   const TensorType codes = TensorTypeOf(EncodingOf(saved).codes);
   const auto number = [&](TensorType type) { return type == TensorType::kF32 || type == codes; };
   return saved.type == wanted || (!same_ranks && number(saved.type) && number(wanted));
 }
 
-// What the other stages of a pipeline read of a snapshot: parameters that this rank lacks, and what
-// belongs to them.
+// Whether only other pipeline stages read the tensor: a parameter that this rank lacks, or a tensor
+// that belongs to one.
 bool IsOfOtherStage(const snapshots::Snapshot& snapshot, const TensorRecord& record,
                     const models::Model& model, const Session& session) {
   std::string name = record.name;
@@ -317,8 +321,8 @@ void RequireSameTensors(const snapshots::Snapshot& snapshot, const std::vector<S
   }
 }
 
-// Reads the states of which each data rank has its own value, if another number of data ranks saved
-// them, and removes them from the list.
+// Reads the states for which each data rank has its own value, if another number of data ranks
+// saved them, and removes them from the list.
 void ReadOwnStates(const snapshots::Snapshot& snapshot, const SavedTensors& saved,
                    std::vector<StateTensor>& state, Session& session) {
   const CompiledStep& compiled = session.compiled();
@@ -340,7 +344,7 @@ void ReadOwnStates(const snapshots::Snapshot& snapshot, const SavedTensors& save
   }
 }
 
-// Where the snapshot has no averages of an objective, they begin with the next update.
+// If the snapshot has no averages of an objective, they begin with the next update.
 void BeginMissingAverages(const snapshots::Snapshot& snapshot, std::vector<StateTensor>& state,
                           Session& session) {
   for (const models::Objective& objective : session.compiled().objectives) {
@@ -355,8 +359,8 @@ void BeginMissingAverages(const snapshots::Snapshot& snapshot, std::vector<State
   }
 }
 
-// Whether the snapshot's history continues in this tensor. Before snapshots told checksums of names
-// its shape alone decided.
+// Whether the snapshot's history continues in this tensor. In snapshots of versions without
+// checksums of names, the shape alone decides.
 Histories CompareHistory(const snapshots::Snapshot& snapshot, const StateTensor& history) {
   const TensorRecord* const saved = snapshot.manifest().Find(history.name, 0);
   if (saved == nullptr) return Histories::kMissing;
@@ -371,7 +375,7 @@ void WriteZeros(const StateTensor& tensor, Session& session) {
   session.WriteState(tensor, 0, std::vector<std::byte>(static_cast<size_t>(bytes)));
 }
 
-// Sets states with a history that is another one in the snapshot to zero, with their histories, and
+// For histories that differ from the snapshot's: sets the histories and their states to zero, and
 // removes both from the list.
 Histories BeginOtherHistories(const snapshots::Snapshot& snapshot, std::vector<StateTensor>& state,
                               Session& session) {

@@ -1,4 +1,4 @@
-// From a snapshot on disk to a session, on the ranks that wrote it or on others.
+// Reads a snapshot from disk into a session, on the ranks that wrote it or on others.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@
 
 namespace plimsoll::trainer {
 
-// What became of the histories of carried states (graph::OwnedAs::kHistory), the worst last: they
-// continue, or begin at zero, with the states, since the snapshot's are another one.
+// Whether the histories of carried states (graph::OwnedAs::kHistory) continue, the worst value
+// last. If the snapshot has another history, the history and its states begin at zero.
 enum class Histories : uint8_t {
-  kContinue,      // or this run has none
-  kMissing,       // the snapshot has none
-  kOtherWindow,   // of another number of updates
-  kOtherTensors,  // of other tensors
+  kContinue,      // the history continues, or this run has none
+  kMissing,       // the snapshot has no history
+  kOtherWindow,   // the snapshot's history covers another number of updates
+  kOtherTensors,  // the snapshot's history covers other tensors
 };
 
-// Fills the session's state, by the threads of its device's pool. UserError when a tensor is
-// damaged, missing or of another kind; the session is not to be used then. The ranks that wrote the
-// snapshot may have been others.
+// Fills the session's state, using the threads of its device's pool. Other ranks may have written
+// the snapshot. UserError if a tensor is damaged, missing or of another kind; the session must not
+// be used then.
 Histories ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
                        const Ranks& ranks, Session& session);
 
-// A line for the user; empty: they continue.
+// A line for the user; empty if histories continue.
 std::string Text(Histories histories);
 
 }  // namespace plimsoll::trainer

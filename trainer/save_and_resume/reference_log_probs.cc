@@ -25,7 +25,7 @@ constexpr const char* kValues = "log_probs";
 constexpr const char* kChecksum = "crc32c";
 constexpr const char* kBase = "base";
 
-// The rows of all parts, one after the other.
+// The rows of all parts, concatenated.
 class AllRows {
  public:
   explicit AllRows(const PreferenceRows& parts) : parts_(parts), first_{0} {
@@ -33,7 +33,7 @@ class AllRows {
   }
 
   int64_t count() const { return first_.back(); }
-  // The part of a row, and its number there.
+  // The part that contains a row, and the row's number in it.
   std::pair<const data::PackedRows&, int64_t> At(int64_t row) const {
     const auto after = std::ranges::upper_bound(first_, row);
     const auto part = static_cast<size_t>(after - first_.begin()) - 1;
@@ -57,7 +57,7 @@ void FillRow(const AllRows& rows, int64_t row, const data::TokenRow& out, int64_
   std::fill_n(out.reference, sequence, 0.0F);
 }
 
-// The sums over the texts of a row, `count` of them.
+// Appends the sum over each of a row's `count` texts.
 void AppendSums(const data::TokenRow& row, const float* log_probs, int64_t sequence, int64_t count,
                 std::vector<float>& sums) {
   double sum = 0;
@@ -96,9 +96,9 @@ ReferenceLogProbs ReferenceLogProbs::Compute(
   const int64_t sequence = session.compiled().options.sequence;
   const int64_t data_ranks = ranks.mesh().ranks(kDataAxis);
   const int64_t data_rank = ranks.position().at(kDataAxis);
-  // All ranks make as many batches: some programs work together.
+  // All ranks run the same number of batches, because some programs need all ranks.
   const int64_t batches = (rows.count() + batch * data_ranks - 1) / (batch * data_ranks);
-  std::vector<float> sums;  // of this rank's rows
+  std::vector<float> sums;  // log-probabilities of this rank's rows
   for (int64_t i = 0; i < batches; ++i) {
     const int64_t first = (i * data_ranks + data_rank) * batch;
     for (int64_t row = 0; row < batch; ++row) {
@@ -113,7 +113,7 @@ ReferenceLogProbs ReferenceLogProbs::Compute(
     }
     progress(i + 1, batches);
   }
-  // Of the ranks that had the same rows, the first one's numbers count.
+  // Among ranks with the same rows, the first one's values count.
   const std::vector<std::string> gathered =
       ranks.Gather(fmt::format("{:8}", data_rank) + Bytes(sums));
   std::vector<std::vector<float>> of_rank(static_cast<size_t>(data_ranks));
@@ -140,7 +140,7 @@ ReferenceLogProbs ReferenceLogProbs::Compute(
       found.emplace_back(part.HashOfText(text), value);
     }
   }
-  // Of equal texts the first one's number counts.
+  // Among equal texts, the first one's value counts.
   std::ranges::stable_sort(found, {}, &std::pair<uint64_t, float>::first);
   for (const auto& [hash, value] : found) {
     if (!references.hashes_.empty() && references.hashes_.back() == hash) continue;

@@ -18,8 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The newest snapshot of steps `first` to `last` whose bytes are all as they were written. Damaged
-// snapshots are named and skipped.
+// The newest undamaged snapshot of steps `first` to `last`. Reports and skips damaged snapshots.
 std::optional<std::string> NewestWhole(int64_t first, int64_t last,
                                        const snapshots::Folder& folder) {
   const std::vector<int64_t> steps = folder.Steps();
@@ -79,7 +78,7 @@ std::string SnapshotsOf(const std::string& run_directory) { return run_directory
 
 std::string RunOfSnapshot(const std::string& snapshot) {
   fs::path path = fs::absolute(snapshot).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();  // "…/": the same folder
+  if (!path.has_filename()) path = path.parent_path();  // "…/" means the same folder
   return path.parent_path().parent_path().string();
 }
 

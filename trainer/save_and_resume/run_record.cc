@@ -18,22 +18,23 @@ namespace {
 using formats::JsonObject;
 using nlohmann::json;
 
-// The key that a path means, also when the path names an objective.
+// The key that a path means, even if the path names an objective.
 std::string MeantKey(const std::string& path) {
   const config::Key* const key = config::FindMeantKey(path);
   return key == nullptr ? path : key->path;
 }
 
-// Where dropout may have a rate of its own, which follows model.dropout otherwise.
+// Keys of dropout rates that default to model.dropout.
 constexpr const char* kDropoutPlaces[] = {"model.attention_dropout", "model.hidden_dropout",
                                           "model.embedding_dropout"};
-constexpr const char* kClassifierDropout = "model.classifier_dropout";  // follows the hidden one
+// Defaults to model.hidden_dropout.
+constexpr const char* kClassifierDropout = "model.classifier_dropout";
 bool IsDropoutPlace(const std::string& key) {
   return key == kClassifierDropout ||
          std::ranges::find(kDropoutPlaces, key) != std::end(kDropoutPlaces);
 }
 
-// True if the key decides which tensors there are and what their bytes mean.
+// Whether the key determines which tensors exist and what their bytes mean.
 bool IsFixed(const std::string& path) {
   const std::string key = MeantKey(path);
   static const char* const kFixed[] = {
@@ -44,7 +45,7 @@ bool IsFixed(const std::string& path) {
   return std::ranges::find(kFixed, key) != std::end(kFixed);
 }
 
-// True if the key decides the values that are computed, but not their meaning.
+// Whether the key determines the computed values, but not their meaning.
 bool SetsCourse(const std::string& path) {
   const std::string key = MeantKey(path);
   static const char* const kCourse[] = {"amp.grad_dtype",
@@ -69,7 +70,7 @@ bool SetsCourse(const std::string& path) {
                                         "optimizer.clip_by",
                                         "optimizer.weight_decay",
                                         "optimizer.weight_decay_groups"};
-  // All that makes the samples, of whichever source.
+  // All keys that determine the samples, for any source.
   if (key.starts_with("data.")) {
     return key != "data.eval" && key != "data.workers" && key != "data.class_names";
   }
@@ -84,7 +85,7 @@ bool IsOverridden(const config::RunConfig& config, const std::string& key) {
 
 using Texts = std::map<std::string, std::string>;
 
-// True if `key` follows `other`, both in the snapshot and now.
+// Whether `key` has the value of `other`, both in the snapshot and now.
 bool Follows(const std::string& key, const std::string& other, const Texts& saved,
              const config::RunConfig& config) {
   const auto one = saved.find(key), two = saved.find(other);
@@ -92,7 +93,7 @@ bool Follows(const std::string& key, const std::string& other, const Texts& save
          one->second == two->second;
 }
 
-// True if another key is compared, from which `key` takes its value.
+// Whether `key` takes its value from another key, which is compared instead.
 bool OnlyFollows(const std::string& key, const Texts& saved, const config::RunConfig& config) {
   if (config::FollowsEpochs(config, key)) return true;
   if (key == "data.seed") return Follows(key, "train.seed", saved, config);
@@ -125,14 +126,15 @@ void Compare(const std::map<std::string, std::string>& saved,
   }
 }
 
-// True if --set asks for other tokens to train on.
+// Whether --set selects other training tokens.
 bool OverridesTokens(const config::RunConfig& config) {
   constexpr const char* kKeys[] = {"data.train",         "data.exclude", "data.eval_fraction",
                                    "data.chat_template", "data.loss_on", "data.document_separator"};
   return std::ranges::any_of(kKeys, [&](const char* key) { return IsOverridden(config, key); });
 }
 
-// Files whose length has changed give other windows, and texts that have changed other tokens.
+// Compares the data: files of other lengths give other windows, and changed texts give other
+// tokens.
 void CompareSources(const RunRecord& saved, const RunRecord& now,
                     std::vector<std::string>& differences) {
   if (saved.train_tokens != now.train_tokens) {
@@ -191,8 +193,8 @@ DivergenceState ParseDivergence(const JsonObject& object) {
   return state;
 }
 
-// Earlier versions may have had fewer axes; the absent ones have one rank. That of stages is there
-// where they are several, as in a configuration.
+// Earlier versions may have had fewer axes; missing axes have one rank. The pipeline axis exists
+// only with several stages, as in a configuration.
 Mesh ParseMesh(const JsonObject& object) {
   std::vector<MeshAxis> axes = MeshOfOne().axes();
   for (MeshAxis& axis : axes) axis.ranks = object.GetInt(axis.name, 1, 1);
@@ -229,7 +231,7 @@ json ToJson(const EvaluationState& state) {
                  {"best", state.best},
                  {"best_step", state.best_step},
                  {"without_gain", state.without_gain}};
-  // Default values are left out, as in the records of earlier versions.
+  // Default values are omitted, as in the records of earlier versions.
   if (state.monitor != EvaluationState().monitor) object["monitor"] = state.monitor;
   if (state.larger_is_better) object["larger_is_better"] = true;
   return object;
@@ -238,7 +240,7 @@ json ToJson(const EvaluationState& state) {
 EvaluationState ParseEvaluation(const JsonObject& object) {
   EvaluationState state;
   state.last = object.RequireInt("last", 0);
-  // Infinity is absent, since JSON cannot represent it: no evaluation was finite.
+  // JSON cannot represent infinity, so the value is missing if no evaluation was finite.
   state.best = object.GetFloat("best", state.best);
   state.best_step = object.RequireInt("best_step", -1);
   state.without_gain = object.RequireInt("without_gain", 0);
@@ -308,7 +310,7 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
   if (const auto seed = record.config.find("train.seed"); seed != record.config.end()) {
     record.config.try_emplace("data.seed", seed->second);
   }
-  // Earlier versions knew no other ways to read text.
+  // Earlier versions had only these ways to read text.
   for (const auto& [key, value] :
        {std::pair("data.packing", "concatenate"), std::pair("data.too_long", "truncate"),
         std::pair("data.documents", "joined")}) {
@@ -319,7 +321,7 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
   if (object.Has("evaluation")) {
     record.evaluation = ParseEvaluation(object.RequireObject("evaluation"));
   }
-  // The versions of map 1 did not name it.
+  // Versions with map 1 did not record it.
   record.dropout_map = object.GetInt("dropout_map", 1, 1);
   record.base = object.GetString("base", "");
   return record;
@@ -329,7 +331,8 @@ std::string DropoutWarning(const RunRecord& saved, const models::DropoutRates& r
                            double adapters_rate, const std::string& path) {
   if (saved.dropout_map == kDropoutMap || !(rates.any() || adapters_rate > 0)) return "";
   if (saved.dropout_map == 2) {
-    // It differs in what tensor ranks share: heads, what adapters read of them, rows of a sequence.
+    // The masks differ only if dropout is applied to tensors that tensor ranks share: heads, the
+    // adapters' inputs from them, rows of a sequence.
     const auto sequence = saved.config.find("parallel.sequence");
     const bool rows = sequence != saved.config.end() && sequence->second == "true";
     const bool shared = rates.attention > 0 || adapters_rate > 0 || rows;
@@ -353,7 +356,8 @@ bool KeepPacking(config::RunConfig& run, const RunRecord& saved) {
 void RequireContinues(const RunRecord& saved, const RunRecord& now, const config::RunConfig& config,
                       const std::string& path) {
   std::vector<std::string> fixed, course;
-  // Settings of the course, which some models name among theirs, are compared below.
+  // Settings of the computed values, which some models list among their shape's, are compared
+  // below.
   Compare(
       saved.model, now.model, [](const std::string& key) { return !SetsCourse(key); }, fixed);
   Compare(saved.config, now.config, IsFixed, fixed);
@@ -371,7 +375,7 @@ void RequireContinues(const RunRecord& saved, const RunRecord& now, const config
                     config.file, path, config.model.init_from));
   }
   Texts before = saved.config;
-  // Earlier versions had one rate of dropout.
+  // Earlier versions had a single dropout rate.
   if (const auto rate = before.find("model.dropout"); rate != before.end()) {
     for (const char* place : kDropoutPlaces) before.try_emplace(place, rate->second);
     before.try_emplace(kClassifierDropout, before.at("model.hidden_dropout"));

@@ -28,18 +28,19 @@ using snapshots::Manifest;
 using snapshots::TakeBytes;
 using snapshots::TensorRecord;
 
-constexpr int64_t kPieceBytes = int64_t{1} << 20;  // of a tensor at a time, in host memory
+constexpr int64_t kPieceBytes = int64_t{1} << 20;  // part of a tensor in host memory at a time
 
 std::vector<int64_t> DimsOf(const StateTensor& tensor) {
   const std::span<const int64_t> dims = tensor.shape.dims();
   return {dims.begin(), dims.end()};
 }
 
-// What a manifest says of the tensors that ranks of a stage save, of which each of them knows all.
+// The manifest's records of the tensors that a stage's ranks save. Each of these ranks knows all of
+// them.
 json RecordsOf(const Session& session) {
   json records = json::array();
   for (const StateTensor& tensor : session.State()) {
-    if (tensor.saved.elements == 0) continue;  // of all stages: the first one saves it
+    if (tensor.saved.elements == 0) continue;  // all stages have it, and the first one saves it
     json record = {{"name", tensor.name},
                    {"type", static_cast<int>(TensorTypeOf(tensor.dtype))},
                    {"shape", DimsOf(tensor)},
@@ -119,14 +120,14 @@ std::string WriteShard(const std::string& folder, const Session& session, const 
   return told.dump();
 }
 
-// Ranks of a stage have the same programs, so that the layout of their shards follows from the
-// state of the first of them.
+// The ranks of a stage have the same programs, so the state of the stage's first rank determines
+// the layout of all their shards.
 Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step, const std::string& run,
                     const Ranks& ranks) {
   Manifest manifest{
       .program = fmt::format("{} ({})", Version(), Commit()), .step = step, .run = run};
   std::vector<std::map<std::string, uint32_t>> crcs;
-  std::map<int64_t, json> records;  // by stage
+  std::map<int64_t, json> records;  // tensor records, by pipeline stage
   for (const std::string& text : shards) {
     json shard = json::parse(text);
     const auto rank = static_cast<int64_t>(manifest.shards.size());

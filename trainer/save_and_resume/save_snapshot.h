@@ -1,5 +1,5 @@
-// Writes a session to a snapshot on disk. Tensors are written as their bytes in the arena, so that
-// a resumed run has the same bits in every precision.
+// Writes a session to a snapshot on disk. Tensors are written as their bytes in the arena, so a
+// resumed run has the same bits in every precision.
 #pragma once
 
 #include <cstdint>
@@ -13,19 +13,19 @@
 
 namespace plimsoll::trainer {
 
-// UserError, naming a rank, unless all ranks see what the first one writes to `folder`. All ranks
-// call.
+// UserError, naming a rank, unless all ranks see the first rank's files in `folder`. All ranks call
+// this.
 void RequireSharedFolder(const std::string& folder, runtime::RankGroup& ranks);
 
-// Writes into `folder` a shard with the part of the session's state that this rank saves, and waits
-// until it is on disk. With a copy of the state (Session::CopyState) it writes the copy, and may be
-// called on another thread. Returns this rank's argument for ManifestOf(). Calls `progressed` now
-// and then. UserError when the shard cannot be written.
+// Writes this rank's part of the session's state to a shard in `folder`, and waits until it is on
+// disk. With a copy of the state (Session::CopyState) it writes the copy, and may be called on
+// another thread. Returns this rank's argument for ManifestOf(). Calls `progressed` regularly.
+// UserError if the shard cannot be written.
 std::string WriteShard(const std::string& folder, const Session& session, const Ranks& ranks,
                        const std::function<void()>& progressed);
 
-// The manifest of the snapshot of `step`, from all ranks' shards, in their order; `run` is the
-// trainer's part of the manifest.
+// The manifest of the snapshot of `step`, from the shards of all ranks, in their order. `run` is
+// the trainer's part of the manifest.
 snapshots::Manifest ManifestOf(const std::vector<std::string>& shards, int64_t step,
                                const std::string& run, const Ranks& ranks);
 

@@ -77,7 +77,7 @@ void Saver::Do(std::function<void()> work) {
       std::async(config_.save.async ? std::launch::async : std::launch::deferred, std::move(work));
 }
 
-// Waits for a piece of work on all ranks, and begins the piece that follows.
+// Waits for a piece of work on all ranks, and begins the next piece.
 void Saver::EndWork() {
   UnderWay& snapshot = *under_way_;
   const std::string problem = ranks_.FirstProblem([&] {

@@ -27,8 +27,9 @@ namespace plimsoll::trainer {
 class Saver {
  public:
   struct Says {
-    std::function<void()> progressed;              // now and then during the work; on any thread
-    std::function<void(const std::string&)> line;  // news for the user
+    // Called regularly during the work; on any thread.
+    std::function<void()> progressed;
+    std::function<void(const std::string&)> line;  // prints a message for the user
   };
 
   // All arguments must outlive the saver.
@@ -38,31 +39,32 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
-  // All ranks call the next five functions, between two steps. A snapshot that cannot be written
-  // gives a warning, or, with save.on_error: stop, an error (UserError) in any of these functions.
+  // All ranks call the next five functions, between two steps. If a snapshot cannot be written, any
+  // of these functions warns, or with save.on_error: stop throws a UserError.
   //
   // Begins the snapshot of the state after `done` steps. Without save.async it is written on
   // return, and the metrics of all these steps must be known before the call.
   void Begin(int64_t done, const RunRecord& record);
-  // The metrics of `done` steps are known, and `state` follows from them: it completes the record
-  // of a snapshot that was begun before they were known.
+  // Reports that the metrics of `done` steps are known; `state` follows from them. It completes the
+  // record of a snapshot that was begun earlier.
   void Learn(int64_t done, const DivergenceState& state);
   // Advances the snapshot in progress, without waiting. The metrics of `reported` steps are known:
-  // a snapshot is completed only after the metrics of its own steps are known.
+  // a snapshot is completed only after the metrics of its own steps.
   void GoOn(int64_t reported);
   // Waits until no snapshot is in progress. The metrics of all steps so far must be known.
   void Finish();
-  // Drops the snapshot in progress, since its state is useless.
+  // Drops the snapshot in progress, because its state is useless.
   void GiveUp();
 
-  // True if the newest snapshot is of this step and complete; begun(): complete or in progress.
+  // complete: whether the newest snapshot is of this step and complete. begun: whether it is
+  // complete or in progress.
   bool complete(int64_t done) const { return !under_way_ && saved_at_ == done; }
   bool begun(int64_t done) const {
     return under_way_ ? under_way_->step == done : saved_at_ == done;
   }
   void GoesOnFrom(int64_t step) { saved_at_ = step; }
-  // The run goes back to this snapshot, with no other in progress: removes newer snapshots, which
-  // belong to the abandoned course.
+  // Rolls back to this snapshot, while no other is in progress: removes newer snapshots, which the
+  // run has abandoned.
   void GoBackTo(int64_t step);
   // Reports the time of the step that followed `done` steps.
   void StepTook(int64_t done, double seconds);
@@ -74,8 +76,8 @@ class Saver {
     RunRecord record;
     Clock::time_point start = Clock::now();
     bool shards_written = false;
-    std::optional<double> next_step_took = {};  // seconds beyond the usual time of a step
-    std::string told = {};                      // the description of this rank's shard
+    std::optional<double> next_step_took = {};  // next step's time minus the usual time, in seconds
+    std::string told = {};                      // description of this rank's shard
   };
 
   void Do(std::function<void()> work);
@@ -90,13 +92,13 @@ class Saver {
   Ranks& ranks_;
   RunDirectory& directory_;
   Says says_;
-  std::optional<double> usual_seconds_;  // of a step
+  std::optional<double> usual_seconds_;  // a step's usual time
   snapshots::Folder folder_;
-  bool recovered_ = false;  // the folder, after a program that was killed
-  int64_t saved_at_ = -1;   // steps before the newest snapshot
+  bool recovered_ = false;  // whether leftovers of a killed program were removed
+  int64_t saved_at_ = -1;   // number of steps before the newest snapshot
   std::optional<UnderWay> under_way_;
   std::atomic<bool> given_up_ = false;
-  std::future<void> work_;  // last: it uses all other members
+  std::future<void> work_;  // declared last, because it uses all other members
 };
 
 }  // namespace plimsoll::trainer

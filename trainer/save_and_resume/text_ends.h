@@ -1,5 +1,5 @@
-// End-of-text tokens (EOS): which tokens end the texts of a model, and the file next to its weights
-// that says so.
+// End-of-text tokens (EOS): the tokens that end a model's texts, and the file next to its weights
+// that lists them.
 #pragma once
 
 #include <cstdint>
@@ -11,17 +11,16 @@
 
 namespace plimsoll::trainer {
 
-// eos_token_id of the model's config.json and of generation_config.json in `folder`, each once. The
-// file, or the folder's name, may be missing. UserErrors name the file and the key.
+// The values of eos_token_id in the model's config.json and in generation_config.json in `folder`,
+// each once. The file, or the folder's name, may be missing. UserErrors name the file and the key.
 std::vector<int32_t> TextEnds(const models::Model& model, const std::string& folder);
 
-// The generation_config.json of a model that began as the one in `folder`: that folder's file, to
-// whose ends of texts those of TextEnds and `end`, the tokenizer's, are added. Empty: the folder
-// has no such file.
+// The generation_config.json for a model that was initialized from `folder`: that folder's file,
+// with the tokens of TextEnds and the tokenizer's `end` added. Empty: the folder has no such file.
 std::string GenerationConfigText(const models::Model& model, const std::string& folder,
                                  std::optional<int32_t> end);
 
-// Writes it next to the model's weights; removes an earlier one if it is empty.
+// Writes this file next to the model's weights; if the text is empty, removes an earlier file.
 void WriteGenerationConfig(const std::string& text, const std::string& folder);
 
 }  // namespace plimsoll::trainer

@@ -20,15 +20,15 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kConfigFile = "tokenizer_config.json";
-// Files next to a tokenizer's vocabulary that belong to it.
+// Files of a tokenizer next to its vocabulary.
 constexpr const char* kBesideTokenizer[] = {
     kConfigFile, "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
     "vocab.txt", data::kChatTemplateFile};
 
-// A folder of such files: more chat templates.
+// A folder of a tokenizer's further chat templates.
 constexpr const char* kTemplates = "additional_chat_templates";
 
-// The longest text that the model reads, as its config.json says it.
+// The longest text that the model reads, from its config.json.
 std::optional<int64_t> PositionsOf(const models::Model& model) {
   const nlohmann::json config = nlohmann::json::parse(models::ConfigJson(model));
   for (const char* key : {"max_position_embeddings", "n_positions"}) {
@@ -37,7 +37,7 @@ std::optional<int64_t> PositionsOf(const models::Model& model) {
   return std::nullopt;
 }
 
-// Its class in transformers, and the tokens of the tokenizer that have a role there.
+// The text of tokenizer_config.json: the tokenizer's class in transformers, and its special tokens.
 std::string ConfigText(const models::Model& model, const data::Tokenizer& tokenizer,
                        const std::string& tokenizer_class, const Json& more) {
   Json config = {{"tokenizer_class", tokenizer_class}};
@@ -47,12 +47,14 @@ std::string ConfigText(const models::Model& model, const data::Tokenizer& tokeni
     if (!id) return;
     std::string token;
     tokenizer.Decode(*id, &token);
-    if (token.starts_with(' ')) token.erase(0, 1);  // of WordPiece
+    if (token.starts_with(' ')) token.erase(0, 1);  // WordPiece decodes tokens with a leading space
     config[role] = token;
   };
   struct Role {
     const char* name;
-    std::vector<const char*> tokens;  // the first one that there is, unless files name another
+    // Candidates for the role: the first one in the vocabulary is taken, unless the files name
+    // another.
+    std::vector<const char*> tokens;
   };
   const bool is_encoder = !model.text_sizes();
   const std::vector<Role> roles =
@@ -114,8 +116,8 @@ CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string
   }
   if (files.copies.contains(kConfigFile)) return files;
   if (!found.merges.empty()) {
-    // transformers would add the token that ends documents to a vocabulary without one, behind the
-    // model's last id.
+    // Without these keys, transformers would add its end-of-document token to a vocabulary that
+    // lacks it, after the model's last id.
     Json more = {{"add_prefix_space", false},
                  {"bos_token", nullptr},
                  {"unk_token", nullptr},
@@ -123,7 +125,7 @@ CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string
     if (loaded->TokenId("<|endoftext|>")) more["bos_token"] = more["unk_token"] = "<|endoftext|>";
     files.config = ConfigText(model, *loaded, "GPT2Tokenizer", more);
   } else if (word_pieces) {
-    // Without tokenizer_config.json a vocab.txt is read as one that lower-cases.
+    // Without tokenizer_config.json, transformers would read a vocab.txt as lower-casing.
     files.config = ConfigText(model, *loaded, "BertTokenizer", {{"do_lower_case", true}});
   } else {
     files.config = ConfigText(model, *loaded, "PreTrainedTokenizerFast", Json::object());

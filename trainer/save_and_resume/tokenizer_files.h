@@ -1,5 +1,5 @@
-// A tokenizer's files beside a model's weights, so that transformers' AutoTokenizer loads it from
-// the model's folder.
+// Writes a tokenizer's files next to a model's weights, so that transformers' AutoTokenizer loads
+// it from the model's folder.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,28 @@
 namespace plimsoll::trainer {
 
 struct CopiedTokenizer {
-  std::map<std::string, std::string> copies = {};  // files to copy, by the names for transformers
-  // What tokenizer_config.json says; empty where a copy says it, or where there is no tokenizer.
+  std::map<std::string, std::string> copies = {};  // files to copy, by their names in transformers
+  // The text of tokenizer_config.json; empty if a copy provides it, or without a tokenizer.
   std::string config = {};
-  // chat_template.jinja, in place of a copy; empty where the tokenizer's own holds.
+  // The text of chat_template.jinja, instead of a copy; empty if the tokenizer's own template is
+  // valid.
   std::string chat_template = {};
-  std::optional<int32_t> end = {};  // the token that ends its texts
+  std::optional<int32_t> end = {};  // the token that ends texts
 
   std::vector<std::string> Names() const;
 };
 
-// Of a tokenizer that is named as in data.tokenizer, for this model; chats were rendered by the
-// text `chat_template`, if it is not empty. No other files where the tokenizer is "byte" or empty,
-// since transformers has no such tokenizer. UserError when it cannot be read, or is another
-// model's.
+// The tokenizer files for this model. `tokenizer` is a name as in data.tokenizer. `chat_template`
+// is the template that rendered chats; empty: the tokenizer's own. There are no files to copy if
+// the tokenizer is "byte" or empty, because transformers has no such tokenizer. UserError if it
+// cannot be read, or does not fit the model.
 CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string& tokenizer,
                                    const std::string& chat_template = "");
 
-// True of a name that such a file, or a folder of such files, can have.
+// Whether a tokenizer's file, or a folder of its files, can have this name.
 bool IsTokenizerFile(const std::string& name);
 
-// Writes them into the model's folder, in place of those that are there.
+// Writes the files to the model's folder, replacing those in it.
 void WriteTokenizerFiles(const CopiedTokenizer& files, const std::string& folder);
 
 }  // namespace plimsoll::trainer

@@ -28,10 +28,10 @@
 namespace plimsoll::trainer {
 namespace {
 
-// The context of a checkpoint without a run's config, if its model allows as many tokens.
+// The context of a checkpoint without a run's config, unless its model allows fewer tokens.
 constexpr int64_t kContext = 1024;
 
-// config.yaml of a run has every key that its version knew. Without data.packing, the run read
+// A run's config.yaml has every key of its version. If data.packing is missing, the run read
 // examples in windows.
 config::Loaded LoadStoredRun(const std::string& folder, const std::vector<std::string>& sets) {
   config::Loaded loaded = LoadRun(folder + "/config.yaml", sets);
@@ -41,7 +41,7 @@ config::Loaded LoadStoredRun(const std::string& folder, const std::vector<std::s
   return loaded;
 }
 
-// `source`: its model/ or adapter/.
+// Opens a run that has ended; `source` is its model/ or adapter/.
 void OpenEndedRun(const std::string& source, const std::vector<std::string>& sets,
                   TrainedModel& trained) {
   std::vector<std::string> all;
@@ -93,7 +93,7 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
   if (!run_file.empty()) {
     trained.loaded = LoadToRun(run_file, sets, 1, folder);
     for (const std::string& note : trained.loaded.notes) PrintNote(note + "\n");
-    // Without an adapter that is named, those that the file trains are not meant.
+    // If no adapter is named, ignores adapters that the file would train.
     config::LoraConfig& lora = trained.loaded.config.lora;
     if (lora.init_from.empty()) lora = {};
     trained.model = ModelBeside(trained.config(), folder);
@@ -122,7 +122,7 @@ std::string TrainedModel::Tokenizer(const std::string& chosen) const {
 }
 
 std::vector<int32_t> TrainedModel::Ends() const {
-  const bool is_model = Exists(weights + "/config.json");  // or else a snapshot
+  const bool is_model = Exists(weights + "/config.json");  // otherwise a snapshot
   return TextEnds(*model, is_model ? weights : config().model.init_from);
 }
 
@@ -179,7 +179,7 @@ void LoadTrained(const TrainedModel& trained, Session& session) {
     std::vector<models::ParameterInfo> parameters =
         lora.enabled() ? adapters::TrainedParameters(lora) : trained.model->parameters();
     std::erase_if(parameters, [&](const models::ParameterInfo& parameter) {
-      return !session.Carries(parameter.name);  // a program may leave out a head
+      return !session.Carries(parameter.name);  // a program may omit a head
     });
     const ReadingBuffers staging(session);
     saved.Load(parameters, staging.buffers(), session.device().pool(),

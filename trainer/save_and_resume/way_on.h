@@ -8,15 +8,15 @@
 
 namespace plimsoll::trainer {
 
-// The command that resumes a run of this run file and these overrides, for a shell:
-// "plimsoll train run.yaml --set train.steps=100 --resume auto".
+// The shell command that resumes a run with this run file and these overrides: "plimsoll train
+// run.yaml --set train.steps=100 --resume auto".
 std::string ResumeCommand(const std::string& file, const std::vector<std::string>& sets);
 
-// The steps of the newest complete snapshot in a run directory, if it has one.
+// The number of steps of the newest complete snapshot in a run directory, if it has one.
 std::optional<int64_t> NewestSnapshot(const std::string& run_directory);
 
-// "COMMAND goes on", with the number of ranks if there are several; the option alone for an empty
-// command.
+// "COMMAND goes on", with the number of ranks if there are several; only the option if the command
+// is empty.
 std::string GoesOnText(const std::string& command, int ranks);
 
 }  // namespace plimsoll::trainer

@@ -29,11 +29,11 @@ std::string ManifestOf(const std::string& snapshot) {
   return snapshot + "/" + snapshots::kManifestFile;
 }
 
-// The number of steps before the best evaluation, as the newest snapshot records it.
+// The number of steps before the best evaluation, from the newest snapshot's record.
 int64_t BestStep(const std::string& run, const std::string& newest) {
   const RunRecord record = ParseRunRecord(snapshots::Snapshot(newest).manifest().run, newest);
   if (record.evaluation.best_step >= 0) return record.evaluation.best_step;
-  throw UserError(fmt::format("--best: {} has made no evaluation yet (train.eval_every)", run));
+  throw UserError(fmt::format("--best: {} has not been evaluated yet (train.eval_every)", run));
 }
 
 std::string FindSnapshotOf(const std::string& run, const WeightChoice& choice) {
@@ -106,7 +106,7 @@ std::unique_ptr<models::Model> SavedModel(const RunRecord& record, const config:
                                           const std::string& snapshot) {
   std::unique_ptr<models::Model> model = ModelFrom(config);
   const std::map<std::string, std::string> now = model->description();
-  // Earlier versions described models by fewer settings.
+  // Earlier versions recorded fewer settings of models.
   const bool same = std::ranges::all_of(record.model, [&](const auto& setting) {
     const auto found = now.find(setting.first);
     return found == now.end() || found->second == setting.second;

@@ -29,7 +29,7 @@ std::vector<ParameterInfo> SavedBy(const config::RunConfig& config, const models
 void ResolveAdapter(config::RunConfig& config) {
   config::LoraConfig& lora = config.lora;
   if (lora.init_from.empty()) return;
-  // A file may give lora.rank 0 and the other defaults, as a resolved file does.
+  // A resolved file contains lora.rank 0 and the other defaults; they do not count as given.
   const bool any = lora.rank > 0;
   const auto given = [&](const char* name) {
     const config::Key& key = *config::FindKey(name);
@@ -86,7 +86,7 @@ void StartAdapter(Session& session, const models::Model& model, const config::Ru
 }
 
 void RequireBase(const std::string& checksum, const std::string& adapter, const std::string& base) {
-  // A folder without weights is refused where they are read.
+  // A folder without weights is refused where its weights are read.
   if (checksum.empty() || !formats::HasModelSafetensors(base)) return;
   if (models::WeightsChecksum(base) == checksum) return;
   throw UserError(fmt::format(

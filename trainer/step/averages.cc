@@ -18,12 +18,12 @@ using graph::Value;
 
 namespace {
 
-// A tensor of a step's program, as a carried tensor of this one.
+// Declares a tensor of a step's program as a carried tensor of this program.
 Value Take(graph::Builder& g, const Tensor& tensor) {
   return g.Persistent(tensor.name, tensor.role, tensor.type, tensor.owner);
 }
 
-// A rank's own part, where it has the average of that alone.
+// The rank's own part of the weight, if it has only that part's average.
 Value TakeOwn(graph::Builder& g, Value weight, Value average) {
   if (g.shape(average) == g.shape(weight)) return weight;
   const Value own = ops::OwnPart(g, weight, kDataAxis, g.shape(average), "own");
@@ -40,7 +40,7 @@ std::unique_ptr<Program> ExchangeAverages(std::span<const Program* const> step) 
   g.set_phase(graph::Phase::kUpdate);
   g.set_made_by("averages");
   for (const Program* of_step : step) {
-    std::map<std::string_view, const Tensor*> masters, averages;  // by owner
+    std::map<std::string_view, const Tensor*> masters, averages;  // tensors by owner
     for (const Tensor& tensor : of_step->tensors()) {
       if (!tensor.owner || tensor.alias) continue;
       if (tensor.role == Role::kMaster) masters[tensor.owner->name] = &tensor;

@@ -1,10 +1,10 @@
-// EMA of weights (optimizer.ema) where weights are read: the program that exchanges both, so that
-// evaluating and saving need not know of averages.
+// The program that exchanges weights with their EMA (optimizer.ema). Evaluating and saving then
+// read averages without knowing of them.
 //
 //   update    %w, %w.ema, %w.remainder = exchange_average(%w, %w.ema, %w.remainder)
 //
-// With ZeRO 1 and 2 a rank exchanges its own part of a divided weight, whose other parts are
-// gathered before the weight is read. With state on the host it is staged as in an update.
+// With ZeRO 1 and 2 a rank exchanges its own part of a sharded weight; the other parts are gathered
+// before the weight is read. State on the host is staged as in an update.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace plimsoll::trainer {
 
-// Of all weights and states that the programs of a step average.
+// Exchanges all weights and states that the programs of a step average.
 std::unique_ptr<graph::Program> ExchangeAverages(std::span<const graph::Program* const> step);
 
 }  // namespace plimsoll::trainer

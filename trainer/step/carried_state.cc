@@ -47,12 +47,12 @@ std::vector<std::string> OwnStates(std::span<const Program* const> step) {
 
 namespace {
 
-// Of the bytes of all copies, a group may have one part of so many. That bounds the number of
-// groups to twice as many: a recorded step has a node for each that it waits for, also in steps
-// without a snapshot.
+// A group may hold 1/kGroups of all bytes, even if that exceeds snapshot_group_bytes. This limits
+// the number of groups to about 2 × kGroups. The limit matters because a recorded step has a wait
+// node for each group, also in steps without a snapshot.
 constexpr int64_t kGroups = 64;
 
-// For each tensor that the step changes, how many nodes come before the first one that does.
+// For each tensor that the step changes, the number of nodes before the first one that changes it.
 std::unordered_map<std::string, int64_t> FirstChanges(std::span<const Program* const> step) {
   std::unordered_map<std::string, int64_t> first;
   int64_t at = 0;
@@ -70,13 +70,14 @@ std::unordered_map<std::string, int64_t> FirstChanges(std::span<const Program* c
 struct Copied {
   const Tensor* tensor;
   bool in_parts;   // each rank copies a part
-  int64_t bytes;   // of the copy
-  size_t number;   // in the order of CarriedState()
-  int64_t change;  // of FirstChanges()
+  int64_t bytes;   // bytes of the copy
+  size_t number;   // index in CarriedState()
+  int64_t change;  // first change, from FirstChanges()
 };
 
-// Within a group tensors keep the order of CarriedState(), in which neighbours lie side by side:
-// they are copied at once.
+// Groups the tensors to copy, in the order in which the step changes them. Within a group tensors
+// keep the order of CarriedState(), in which neighbours are adjacent in memory and are copied at
+// once.
 std::vector<std::vector<Copied>> GroupsToCopy(std::span<const Program* const> step,
                                               const CompileOptions& options) {
   const std::unordered_map<std::string, int64_t> first = FirstChanges(step);
@@ -117,7 +118,7 @@ std::unique_ptr<Program> CopyCarriedState(std::span<const Program* const> step,
   graph::Builder g(*program);
   g.set_made_by("snapshot");
   for (const std::vector<Copied>& group : GroupsToCopy(step, options)) {
-    std::vector<std::pair<Value, Value>> copies;  // to, from
+    std::vector<std::pair<Value, Value>> copies;  // pairs of destination and source
     for (const auto& [tensor, in_parts, bytes, number, change] : group) {
       g.set_scope(tensor->name);
       Value from = g.Persistent(tensor->name, tensor->role, tensor->type, tensor->owner);

@@ -1,14 +1,14 @@
-// The training state, the tensors that a snapshot holds; and the program that copies them, so that
-// training continues while the copy is on its way to disk (save.async):
+// The training state: the tensors that a snapshot holds. Also the program that copies them, so that
+// training continues while the copy is written to disk (save.async):
 //
-//   %w.snapshot = copy_start(%w)              carried as well: the plan has memory for it
-//   %m.snapshot = copy_start(own_part(%m))    a data rank's own part of what all have alike
+//   %w.snapshot = copy_start(%w)              the copy is a carried tensor with planned memory
+//   %m.snapshot = copy_start(own_part(%m))    a data rank copies its part of a replicated tensor
 //   copy_done(%w.snapshot, %w)
 //   copy_done(%m.snapshot, own_part(%m))
 //   …                                         the next group
 //
-// Groups come in the order in which a step changes them, so that the step behind the snapshot waits
-// as little as possible (runtime/state_reads.h).
+// Groups are copied in the order in which a step changes them, so that the step after the snapshot
+// waits as little as possible (runtime/state_reads.h).
 #pragma once
 
 #include <memory>
@@ -21,19 +21,20 @@
 
 namespace plimsoll::trainer {
 
-// Of the programs of a step, each tensor once, in their order, but for parameters of those names.
+// The tensors of the training state in a step's programs, each once, in the programs' order. Leaves
+// out the parameters named in `left_out`.
 std::vector<const graph::Tensor*> CarriedState(std::span<const graph::Program* const> step,
                                                std::span<const std::string> left_out = {});
 
 // The names of the states of which each data rank has its own value.
 std::vector<std::string> OwnStates(std::span<const graph::Program* const> step);
 
-// The copies lie next to the arena where that is a GPU's, and are part of it where both are the
-// same memory.
+// The program that copies the training state. The copies lie next to the arena on a GPU, and within
+// the arena if host and device share their memory.
 std::unique_ptr<graph::Program> CopyCarriedState(std::span<const graph::Program* const> step,
                                                  const CompileOptions& options);
 
-// Of the copy of the tensor of that name.
+// The name of the copy of that tensor.
 std::string CopyName(const std::string& tensor);
 
 }  // namespace plimsoll::trainer

@@ -37,8 +37,8 @@ using graph::OfObjective;
 using graph::PassPipeline;
 using graph::Program;
 
-// New tokens of a text that one run of the program `prefill` takes: enough for full matrix
-// products, few against the context, so that their activations take little room.
+// The number of new tokens that one run of the program `prefill` takes. It is enough for full
+// matrix products, and small compared with the context, so activations take little memory.
 constexpr int64_t kPrefillTokens = 128;
 
 class Compiler {
@@ -92,7 +92,8 @@ class Compiler {
     ListMetrics();
     if (options_.draft) return std::move(result_);
 
-    std::vector<const Program*> programs, readers;  // `readers`: of the host's data
+    // `readers` are the programs that read the host's data.
+    std::vector<const Program*> programs, readers;
     for (const auto& program : result_.programs) {
       ops::CheckAxes(*program, options_.mesh);
       if (step.ReadsData(static_cast<int>(programs.size()))) readers.push_back(program.get());
@@ -113,8 +114,8 @@ class Compiler {
   }
 
  private:
-  // One type in all programs, decided by what the losses depend on: what metrics read besides
-  // changes no numbers.
+  // Chooses one type for a tensor in all programs. Only the losses decide: other tensors that
+  // metrics read do not change the types.
   void ChooseTypes() {
     std::set<std::string> wide;
     for (const models::Objective& objective : objectives_) {
@@ -131,7 +132,8 @@ class Compiler {
     options_.amp.fp32_parameters = std::move(wide);
   }
 
-  // A parameter has one gradient and one optimizer's state; data comes from somewhere.
+  // Checks that each parameter has one gradient and one optimizer state, and that data has a
+  // source.
   void CheckObjectives() const {
     for (const models::ParameterInfo& parameter : model_.parameters()) {
       const auto trains = [&](const models::Objective& objective) {
@@ -147,7 +149,8 @@ class Compiler {
       });
       if (objective->data.empty() || source != objective) continue;
       throw InternalError("objective '" + objective->name + "' reads the data of '" +
-                          objective->data + "', which is none before it that has data of its own");
+                          objective->data +
+                          "', which is no earlier objective with data of its own");
     }
   }
 
@@ -169,7 +172,7 @@ class Compiler {
                         .updates = {{.objective = index}}});
     };
     if (count == 1) {
-      // What programs of a stage give to one another is carried.
+      // Stages carry the tensors that their programs pass to each other.
       add("train", HasStages(options_) ? Carry::kWrite : Carry::kNone, 0, 1);
     } else {
       add("train_first", Carry::kWrite, 0, 1);
@@ -198,7 +201,7 @@ class Compiler {
     }
   }
 
-  // Drafts stay apart: each is still to be finished.
+  // Joins programs. Drafts are not joined, because each must still be finished.
   void JoinPrograms() {
     if (options_.draft || Stopped()) return;
     ProgramJoiner joiner(options_, objectives_, result_.programs, result_.step.entries, runner());
@@ -206,7 +209,7 @@ class Compiler {
     if (!Stopped()) joiner.JoinUpdates();
   }
 
-  // Drafts are cut once they are finished.
+  // Cuts a stage's programs by their phases. Drafts are cut only after they are finished.
   void CutPrograms() {
     if (!HasStages(options_) || options_.draft || Stopped()) return;
     kept_ = CutIntoPhases(options_, objectives_, result_.programs, result_.step.entries, runner());
@@ -228,13 +231,14 @@ class Compiler {
 
   void CountFlops(const StepEntry& entry) {
     const Program& program = *result_.programs[entry.program];
-    // All but data ranks share the work on the same sequences; of stages each has its own.
+    // All ranks of a data group share the work on the same sequences, except that each stage has
+    // its own part of the model.
     const Mesh& mesh = options_.mesh;
     const int64_t sharing = mesh.size() / (mesh.ranks(kDataAxis) * mesh.ranks(kPipelineAxis));
     for (const graph::Node& node : program.nodes()) {
       const graph::Cost cost = graph::CostOf(program.CallOf(node).get());
       result_.flops_per_step += static_cast<double>(entry.times) * cost.flops;
-      // The products of an update (Muon) are no part of the model's mathematics.
+      // The matrix products of an update (Muon) do not belong to the model's mathematics.
       const graph::Phase phase = node.phase;
       if (phase == graph::Phase::kRecompute || phase == graph::Phase::kUpdate) continue;
       const double products = static_cast<double>(entry.times * sharing) * cost.products;
@@ -246,7 +250,7 @@ class Compiler {
     }
   }
 
-  // Those that the programs have.
+  // Lists the metrics that the programs have.
   void ListMetrics() {
     for (size_t i = 0; i < objectives_.size(); ++i) {
       const auto add = [&](MetricInfo metric) {
@@ -302,7 +306,7 @@ class Compiler {
     const graph::Value result = logits ? outputs.logits : outputs.loss;
     const std::string result_name = logits ? "logits" : OfObjective(purpose.objective.name, "loss");
     program->Rename(result, result_name);
-    // Carried tensors are shared by name, and this slot has a shape of its own.
+    // Carried tensors are shared by name. This slot has another shape, so it needs another name.
     if (logits) program->Rename(program->Require("tokens"), name + ".tokens");
     // In training, autodiff decides how metrics are carried.
     program->mutable_tensor(result).role = graph::Role::kMetric;
@@ -333,7 +337,7 @@ class Compiler {
     if (!logits && HasStages(options_)) NoteTables(*program);
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
-    if (logits) tensor.sequence = false;  // of a few tokens only one is wanted
+    if (logits) tensor.sequence = false;  // only the last of the tokens needs logits
     const std::set<Slice> slices = options_.draft
                                        ? std::set{Slice::kDraft}
                                        : std::set{Slice::kDraft, Slice::kTags, Slice::kFinish};
@@ -343,7 +347,7 @@ class Compiler {
     return program;
   }
 
-  // The inputs of data that the programs of the whole model read.
+  // Notes the data inputs that the programs of the complete model read.
   void NoteInputs(const Program& program) {
     const auto no_data = InputsWithoutData(objectives_);
     for (const graph::Tensor& tensor : program.tensors()) {
@@ -361,7 +365,7 @@ class Compiler {
     }
   }
 
-  // Whether programs are left as they are after debug.stop_after.
+  // Whether debug.stop_after has ended the passes: then programs stay as they are.
   bool Stopped() const {
     return std::ranges::find(result_.passes, options_.stop_after, &graph::PassReport::pass) !=
            result_.passes.end();
@@ -387,7 +391,7 @@ class Compiler {
     return [this](PassPipeline& passes, Program& program) { RunPasses(passes, program); };
   }
 
-  // Its index.
+  // Stores the program and returns its index.
   int Keep(std::shared_ptr<const Program> program) {
     result_.programs.push_back(std::move(program));
     return static_cast<int>(result_.programs.size()) - 1;
@@ -397,8 +401,9 @@ class Compiler {
   CompileOptions options_;
   std::set<std::string, std::less<>> kept_;  // tensors of a stage's slots (CutIntoPhases)
   const std::vector<models::Objective> objectives_;
-  std::map<std::string, int64_t> draw_of_;  // the first of an objective's last update
-  std::map<std::string, std::vector<MetricInfo>> of_steps_, of_evaluations_;  // by objective
+  std::map<std::string, int64_t> draw_of_;  // the first draw of each objective's last update
+  // Metrics by objective.
+  std::map<std::string, std::vector<MetricInfo>> of_steps_, of_evaluations_;
   CompiledStep result_;
 };
 

@@ -1,5 +1,5 @@
-// From a model to the programs of a training step, by the passes of passes.h, and their memory
-// plan.
+// Compiles a model to the programs of a training step, by the passes of passes.h, and plans their
+// memory.
 #pragma once
 
 #include <cstdint>
@@ -24,50 +24,53 @@ struct CompiledStep {
   CompileOptions options;
   ProgramList programs;
   StepPrograms step;
-  std::vector<models::Objective> objectives;  // that the step trains
-  std::vector<MetricInfo> metrics;            // of the step and of evaluation, by objective
-  std::vector<models::StateInfo> states;      // of the model
+  std::vector<models::Objective> objectives;  // objectives that the step trains
+  std::vector<MetricInfo> metrics;            // metrics of the step and of evaluation, by objective
+  std::vector<models::StateInfo> states;      // states of the model
   memory::MemoryPlan plan;
-  int64_t input_place_bytes = 0;  // of each of CompileOptions::input_places
-  // The inputs of data that the model has, with those that only other stages read.
+  int64_t input_place_bytes = 0;  // bytes of one of CompileOptions::input_places
+  // The model's data inputs, including those that only other stages read.
   std::vector<std::pair<std::string, graph::TensorType>> inputs;
   std::set<std::string> tables;  // parameters that the first and the last stage both have
-  // Of each parameter that data ranks divide among themselves, the shape that a rank works with.
+  // The unsharded shape of each parameter that data ranks shard.
   std::map<std::string, graph::Shape> divided;
-  std::map<std::string, models::SplitParameter> split;  // what tensor-parallel ranks share, by name
+  // The parameters that tensor-parallel ranks split, by name.
+  std::map<std::string, models::SplitParameter> split;
   std::vector<graph::PassReport> passes;
-  double flops_per_step = 0;  // of all micro-steps and updates, as the ops count them
-  // FLOPs that the model's mathematics need in a step, on all ranks together that have the same
-  // sequences: those of matrix products (graph::Cost::products) without recomputed ones. The
-  // numerator of model FLOPs utilisation.
+  double flops_per_step = 0;  // FLOPs of all micro-steps and updates, as the ops count them
+  // The FLOPs of the model's mathematics in a step, over all ranks that work on the same sequences:
+  // those of matrix products (graph::Cost::products), without recomputation. The numerator of model
+  // FLOPs utilisation.
   double model_flops = 0;
-  double model_flops_of_codes = 0;  // of these, products of 8-bit codes
+  double model_flops_of_codes = 0;  // the part of model_flops in products of 8-bit codes
 
-  // Of this step, which must outlive them.
+  // This step's programs in the form that the memory planner reads. The step must outlive the
+  // result.
   memory::PlannedPrograms planned() const;
 };
 
 // The programs of a step's micro-steps.
 std::vector<const graph::Program*> StepProgramsOf(const CompiledStep& compiled);
 
-// Of a model with its adapters.
+// The parameters of a model with its adapters.
 struct ParameterCounts {
   int64_t all = 0;
   int64_t trained = 0;
 };
 ParameterCounts CountParameters(const models::Model& model, const CompileOptions& options);
-// "124M parameters", with how many are trained where that is not all.
+// "124M parameters"; also says how many are trained, if not all are.
 std::string ParametersText(const models::Model& model, const CompileOptions& options);
 
 // CompiledStep::model_flops for each token of the data.
 double ModelFlopsPerToken(const CompiledStep& compiled);
-// FLOPs of this rank in a step that are done a second time because activations were not kept.
+// FLOPs of recomputation in a step, on this rank.
 double RecomputeFlops(const CompiledStep& compiled);
 // Sums `of(program, node)` over the nodes that a step runs.
 double OverStep(const CompiledStep& compiled,
                 const std::function<double(const graph::Program&, const graph::Node&)>& of);
 
-// The plan has passed the independent checker. InternalError when a pass or the plan is wrong.
+// Compiles the model. An independent checker has checked the plan. InternalError if a pass or the
+// plan is wrong.
 CompiledStep Compile(const models::Model& model, const CompileOptions& options);
 
 }  // namespace plimsoll::trainer

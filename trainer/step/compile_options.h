@@ -1,4 +1,4 @@
-// What a step is compiled with.
+// The options for compiling a step.
 #pragma once
 
 #include <cstdint>
@@ -29,86 +29,91 @@ struct CompileOptions {
   int64_t micro_batch = 1;  // sequences per micro-step
   int64_t sequence = 1;     // tokens per sequence
   int64_t accumulate = 1;   // micro-steps per update
-  // How many of these a program holds: a divisor of `accumulate`.
+  // The number of micro-steps in one program: a divisor of `accumulate`.
   int64_t micro_steps_per_program = 1;
-  // Updates of one micro-step whose objectives read the same data are one program, in which what
-  // the earlier update doesn't change is computed once. Changes no bit.
+  // Joins updates of one micro-step whose objectives read the same data into one program, which
+  // computes only once what the earlier update doesn't change. Results stay bit-identical.
   bool join_updates = true;
-  // All micro-steps go through a block before any goes through the next. Only where one program
-  // holds all of them.
+  // All micro-steps run a block before any runs the next block. Requires that one program holds all
+  // micro-steps.
   bool blocks_first = false;
-  Mesh mesh = {};  // of the ranks that make the step together
-  // This one; it says which stage is compiled, and where its own parts of tensors lie.
+  Mesh mesh = {};  // the mesh of the ranks that run the step together
+  // This rank, which determines the compiled stage and this rank's parts of tensors.
   int64_t rank = 0;
-  // How many blocks each stage has, where the mesh has a pipeline axis.
+  // The number of blocks of each stage, if the mesh has a pipeline axis.
   std::vector<int64_t> stages = {};
   // ZeRO's stage: what the data axis's ranks shard among themselves (docs/how/parallelism.md).
   int64_t zero = 0;
   parallel::DataParallelOptions data_parallel;
-  bool sync_norm = false;          // batch norms see the samples of all data ranks
-  bool sequence_parallel = false;  // ranks of the tensor axis share the rows between layers, too
+  bool sync_norm = false;          // batch norms use the samples of all data ranks
+  bool sequence_parallel = false;  // tensor ranks also share the rows between layers
   bool train = true;
-  bool evaluate = false;  // also a forward-only program over [micro_batch, sequence]
-  bool features = false;  // which then leaves a classifier's features as well (kClassFeatures)
-  // Also programs for the next-token logits of that many texts at once, each seen through its last
-  // generate_context tokens. Keys and values of these are carried in a cache, or, without it, made
-  // again for every token.
+  bool evaluate = false;  // also compile a forward-only program over [micro_batch, sequence]
+  bool features = false;  // evaluation also returns a classifier's features (kClassFeatures)
+  // Also compile programs for the next-token logits of generate_rows texts at once. They see the
+  // last generate_context tokens of each text. With `cache` keys and values are cached; otherwise
+  // they are recomputed for every token.
   int64_t generate_rows = 0;
   int64_t generate_context = 0;
   bool cache = true;
-  // In training and evaluation: attention's scores and probabilities are tensors of the program
-  // (ops/stored_attention/stored_attention.h). Not with a tensor axis.
+  // In training and evaluation, attention's scores and probabilities are tensors of the program
+  // (ops/stored_attention/stored_attention.h). Not possible with a tensor axis.
   bool stored_attention = false;
   adapters::Lora lora;
   amp::AmpOptions amp;
-  optim::UpdateOptions update;  // of training; of objectives that have none of their own
-  std::map<std::string, optim::UpdateOptions> updates = {};  // of objectives, by name
-  // Parameters that keep their values, as patterns of names: no gradients, no optimizer state.
+  optim::UpdateOptions update;  // options for objectives without an entry in `updates`
+  std::map<std::string, optim::UpdateOptions> updates = {};  // updates by objective's name
+  // Name patterns of frozen parameters: they have no gradients and no optimizer state.
   std::vector<std::string> frozen = {};
-  bool snapshot_copy = false;  // also a program that copies what a snapshot holds
-  // It copies in groups of at most these bytes, but for a larger tensor; more where there is much
-  // to copy.
+  bool snapshot_copy = false;  // also compile a program that copies the state for a snapshot
+  // The most bytes that this program copies as one group. A larger tensor is a group of its own; a
+  // large state has larger groups.
   int64_t snapshot_group_bytes = int64_t{16} << 20;
-  optim::HostParametersOptions on_host = {};  // what of the parameters lives on the host
-  // Updates that wait for no norm of all gradients move into the backward pass.
+  optim::HostParametersOptions on_host = {};  // parameters and state on the host
+  // Moves updates into the backward pass, unless they wait for the norm of all gradients.
   std::optional<optim::UpdateInBackwardOptions> update_in_backward = std::nullopt;
   checkpointing::Options checkpointing;
-  // With Policy::kExplicit: what isn't kept in the programs of an objective, by its name and the
-  // tensor's.
+  // For Policy::kExplicit: how each tensor that is not kept is restored, by objective and tensor
+  // name.
   using Retentions = std::map<std::string, std::map<std::string, graph::Retention>>;
   Retentions retention = {};
-  // The same of each stage of a pipeline; empty: `retention` holds for all.
+  // `retention` for each stage of a pipeline; empty: `retention` holds for all stages.
   std::vector<Retentions> stage_retentions = {};
-  bool draft = false;  // stop before the tags: what the budget solver starts from; no plan is made
-  double init_loss_scale = 65536;  // where update scales the loss
+  // Stop before the passes that mark kept activations, and make no plan. The budget solver starts
+  // from such a draft.
+  bool draft = false;
+  double init_loss_scale = 65536;  // initial loss scale, if the update scales the loss
   runtime::DeviceKind device = runtime::DeviceKind::kCpu;
-  std::string gpu;                  // whose built-in rates time the copies of offloaded activations
-  bool fuse_gelu_gradient = false;  // on a GPU, in 16 bits: into the product that it follows
-  // In training on a GPU: batches that threads prepare in pinned memory of the host, from where the
-  // GPU copies them (trainer/step/input_places.h). 0: none.
+  // The GPU whose built-in rates time the copies of offloaded activations.
+  std::string gpu;
+  // Fuse GELU's gradient into the product before it; on a GPU, in 16 bits.
+  bool fuse_gelu_gradient = false;
+  // In training on a GPU: the number of batches that threads prepare in pinned host memory, from
+  // where the GPU copies them (trainer/step/input_places.h). 0: none.
   int64_t input_places = 0;
-  int64_t evaluation_places = 0;  // the same for evaluations, in memory of the host's own
-  int threads = 1;                // on the CPU, kernels' workspaces depend on it
-  std::string dump_directory;     // numbered program dumps; empty: none
+  int64_t evaluation_places = 0;  // the same for evaluations, in ordinary host memory
+  int threads = 1;                // affects the size of kernels' workspaces on the CPU
+  std::string dump_directory;     // where numbered program dumps are written; empty: nowhere
   // debug.stop_after: the pass after which Compile() throws a UserError; empty: none.
   std::string stop_after;
-  // debug.without: passes that keep numbers and are left out.
+  // debug.without: the passes to leave out; none of them changes results.
   std::set<std::string, std::less<>> without;
-  // Makes a pass for a training program, which runs directly after autodiff: it may add a state of
-  // its own (graph::Merge). Empty: none.
+  // Makes a pass for a training program, which runs directly after autodiff and may add a state of
+  // its own (graph::Merge). Empty: no such pass.
   std::function<std::unique_ptr<graph::Pass>(graph::Carry)> added_pass;
 
-  // Of the objective of that name.
+  // The update's options for the objective with that name.
   optim::UpdateOptions UpdateOf(const std::string& objective) const {
     const auto found = updates.find(objective);
     optim::UpdateOptions options = found == updates.end() ? update : found->second;
     options.objective = objective;
-    // Ranks draw their own dropout, but round equal sums of gradients alike.
+    // Ranks draw different dropout, but the same numbers to round sums of gradients, which are
+    // equal on all ranks.
     if (parallel::DrawDifferently("rng", mesh)) options.rng = "update_rng";
     return options;
   }
 
-  // In the programs of that objective.
+  // The options of checkpointing for the programs of that objective.
   checkpointing::Options CheckpointingOf(const std::string& objective) const {
     checkpointing::Options own = checkpointing;
     const Retentions& made =
@@ -122,8 +127,8 @@ struct CompileOptions {
     return own;
   }
 
-  // Names of parameters that snapshots leave out: a model whose adapters are trained, which is
-  // where it was loaded from.
+  // Names of parameters that snapshots leave out: the base model of trained adapters, because the
+  // run can load it again.
   std::vector<std::string> KeptElsewhere() const {
     return lora.enabled() ? frozen : std::vector<std::string>();
   }

@@ -1,5 +1,6 @@
-// The order in which the runs of a step read its draws of data. With accumulation an objective that
-// has the data of an earlier one reads these draws once more, from the first one on.
+// The order in which the runs of a step read its draws of data (a draw is one micro-batch). With
+// accumulation, an objective that shares the data of an earlier one reads these draws again, from
+// the first.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +13,15 @@ namespace plimsoll::trainer {
 class DataReads {
  public:
   DataReads() = default;
-  // A run whose draws are those of the run before it finds them where they are, and reads nothing.
+  // A run with the draws of the run before it reads nothing: the data is still in place.
   explicit DataReads(const StepPrograms& step);
 
-  int64_t count() const { return count_; }  // of a step; at least its draws
+  int64_t count() const { return count_; }  // number of reads in a step; at least its draws
   // The draw of a step's read number `read`, 0 ≤ read < count().
   int64_t DrawOf(int64_t read) const;
 
  private:
-  // Reads of one draw after the other.
+  // Consecutive reads of consecutive draws.
   struct Stretch {
     int64_t first_read, draw;
   };

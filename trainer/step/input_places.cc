@@ -12,12 +12,12 @@
 namespace plimsoll::trainer {
 namespace {
 
-constexpr int64_t kAlignment = 256;  // of a slot in a place
+constexpr int64_t kAlignment = 256;  // alignment of a slot in a place
 
-// The bytes of the data that a program's first micro-step reads, by name.
+// Adds the bytes of the data that a program's first micro-step reads, by name.
 void AddData(const graph::Program& program, const std::set<std::string, std::less<>>& no_data,
              std::map<std::string, int64_t>& bytes) {
-  std::set<graph::TensorId> read;  // by nodes, themselves or by an alias
+  std::set<graph::TensorId> read;  // tensors that nodes read, directly or through an alias
   for (const graph::Node& node : program.nodes()) {
     for (const graph::TensorId id : graph::Present(node.inputs)) read.insert(program.Root(id));
   }

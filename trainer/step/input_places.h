@@ -1,5 +1,5 @@
-// Places for batches in a GPU's pinned memory: what they and all else that inputs pass through take
-// of the host.
+// Places for batches in pinned memory (one place holds one micro-step's data), and the host memory
+// that these and all other input buffers take.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,29 @@
 
 namespace plimsoll::trainer {
 
-// The names of inputs that the host does not fill with data: what a step is told once, and random
-// draws.
+// The names of inputs that the host does not fill with data: values that a step gets once, and
+// random draws.
 std::set<std::string, std::less<>> InputsWithoutData(std::span<const models::Objective> objectives);
 
-// Where the slots of a micro-step lie in a place.
+// The layout of a micro-step's slots in a place.
 struct InputPlaceLayout {
-  std::vector<int64_t> offsets;  // by slot
+  std::vector<int64_t> offsets;  // offsets of the slots
   int64_t bytes = 0;             // the size of a place
 };
 InputPlaceLayout LayOutInputs(std::span<const int64_t> slot_bytes);
 
-// The bytes of the host that inputs of a training with CompileOptions::input_places pass through;
-// otherwise zeros.
+// The host memory that inputs pass through in training with CompileOptions::input_places; all zero
+// without it.
 struct HostInputBytes {
-  int64_t place = 0;   // the size of one place, which holds a micro-step's data
-  int64_t places = 0;  // all places, which are pinned
-  int64_t slots = 0;   // of Session::slots(), for evaluations and the check of the first samples
-  int64_t chunks = 0;  // pinned, for smaller transfers (runtime/cuda/upload_chunks.h)
+  int64_t place = 0;       // the size of one place, which holds a micro-step's data
+  int64_t places = 0;      // all places; they are pinned
+  int64_t slots = 0;       // Session::slots(), for evaluations and the check of the first samples
+  int64_t chunks = 0;      // pinned, for smaller transfers (runtime/cuda/upload_chunks.h)
   int64_t evaluation = 0;  // batches that threads prepare for evaluations
 
   int64_t all() const { return places + slots + chunks + evaluation; }
 };
-// `programs`: the step's and those of evaluations.
+// `programs` are the programs of the step and of evaluations.
 HostInputBytes HostInputBytesOf(const CompileOptions& options,
                                 std::span<const models::Objective> objectives,
                                 std::span<const graph::Program* const> programs);

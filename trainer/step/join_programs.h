@@ -1,4 +1,4 @@
-// Programs of single micro-steps become those that a step runs: of several micro-steps, and of the
+// Joins programs of single micro-steps into larger ones: over several micro-steps, and over the
 // updates of several objectives.
 #pragma once
 
@@ -27,19 +27,19 @@ class ProgramJoiner {
         entries_(entries),
         run_(std::move(run)) {}
 
-  // As many micro-steps as options.micro_steps_per_program says. InternalError where they do not
-  // divide an update.
+  // Joins options.micro_steps_per_program micro-steps into one program. InternalError if they do
+  // not divide an update.
   void JoinMicroSteps();
-  // An objective's first update becomes part of the program of the last update before it, where
-  // both read the same data.
+  // Joins an objective's first update to the program of the last update before it, if both read the
+  // same data.
   void JoinUpdates();
 
  private:
-  // Whether the update of the entry becomes part of the program before it.
+  // Whether the entry's update joins the program of `before`.
   bool Joins(const StepEntry& before, const StepEntry& entry) const;
-  std::string NameOf(const StepEntry& entry) const;  // names the program of the entry's micro-steps
-  // Joins the programs with these indices into one and returns its index. Each of the programs has
-  // tensors of its own: those for which `own` is true.
+  std::string NameOf(const StepEntry& entry) const;  // the name of the entry's joined program
+  // Joins the programs with these indices into one and returns its index. Tensors for which `own`
+  // is true stay separate for each program.
   int Join(const std::vector<int>& programs, const std::string& name, Slice slice,
            std::function<bool(const graph::Tensor&)> own);
   void DropUnused();

@@ -79,7 +79,7 @@ const MetricSum& EvaluatedMetric::Sum(std::span<const StepMetrics> objectives) c
 
 std::vector<EvaluatedMetric> EvaluatedMetrics(std::span<const MetricInfo> metrics) {
   std::vector<EvaluatedMetric> evaluated;
-  std::vector<size_t> declared;  // so far, by objective
+  std::vector<size_t> declared;  // metrics declared so far, by objective
   bool averaged = false;
   for (const MetricInfo& metric : metrics) {
     declared.resize(static_cast<size_t>(metric.objective) + 1, 0);

@@ -11,8 +11,8 @@ using graph::Value;
 
 namespace {
 
-// Lets the node that makes `next` write it to `pending`, if nothing else reads it. Returns whether
-// it does.
+// Makes the node that computes `next` write to `pending` directly, if nothing else reads `next`.
+// Returns whether it does.
 bool WriteInPlace(graph::Program& program, Value next, Value pending) {
   if (program.tensor(next).persistent || program.tensor(next).alias) return false;
   graph::Node* maker = nullptr;

@@ -4,15 +4,14 @@
 //                                 %state.pending = cast(%next)
 //   train_middle, train_last      %next = moving_average(%state.pending, …)
 //                                 %state.pending = cast(%next)
-//   behind it, with an update     %state = commit_state(%state.pending, %apply)
+//   then, with an update          %state = commit_state(%state.pending, %apply)
 //
-// With OverMicroSteps::kSum and kMean, of which the update divides the latter by the number of
-// micro-steps:
+// With OverMicroSteps::kSum and kMean (for kMean the update divides by the number of micro-steps):
 //
 //   train_middle, train_last      %next = moving_average(%state, …)
 //                                 %state.pending = add_to_state(%state.pending, %next)
 //
-// and with OverMicroSteps::kMax %state.pending = max_magnitude(%next, %state.pending).
+// With OverMicroSteps::kMax: %state.pending = max_magnitude(%next, %state.pending).
 //
 // So all micro-steps read the value that the step began with, and a skipped step does not change
 // it.

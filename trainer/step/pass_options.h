@@ -1,4 +1,4 @@
-// The options of each pass, from those of a step.
+// The options of each pass, derived from those of a step.
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,21 @@
 
 namespace plimsoll::trainer {
 
-// The stage of ZeRO of training. With one data rank there is nothing to divide.
+// The stage of ZeRO in training; 0 with one data rank, which has nothing to shard.
 int64_t ZeroOf(const CompileOptions& options);
 
-// Whether each data rank carries a part of each weight. On the host that is so with any stage of
-// ZeRO: the link to the device is narrower than that to other ranks.
+// Whether weights stay sharded over data ranks. Weights on the host are sharded with any stage of
+// ZeRO, because the link from host to device is slower than the links between ranks.
 bool DividesWeights(const CompileOptions& options);
 
-// What each rank has of the parameters that tensor parallelism splits.
+// The options of tensor parallelism for the parameters that it splits.
 parallel::TensorParallelOptions TensorParallelFrom(
     const CompileOptions& options, const std::map<std::string, models::SplitParameter>& split);
 
-// Whether this rank has a stage of the model.
+// Whether the model is cut into pipeline stages.
 bool HasStages(const CompileOptions& options);
-// Whether such programs of a stage are cut by their phases (trainer/step/stage_programs.h).
+// Whether a stage's programs for that purpose are cut by their phases
+// (trainer/step/stage_programs.h).
 bool IsCutIntoParts(const CompileOptions& options, const Purpose& purpose);
 
 int64_t DataRanks(const Making& making);
@@ -48,11 +49,11 @@ parallel::CutStageOptions CutStageFrom(const Making& making);
 parallel::ZeroWeightsOptions ZeroWeightsFrom(const Making& making);
 parallel::GatherCodes::Options GatherCodesFrom(const Making& making);
 parallel::DataParallelOptions DataParallelFrom(const Making& making);
-// `joined`: the program holds several micro-steps.
+// `joined`: whether the program holds several micro-steps.
 optim::UpdateInBackwardOptions InBackwardFrom(const Making& making, bool joined);
 checkpointing::OffloadOptions OffloadFrom(const CompileOptions& options);
 std::vector<graph::Fusion> Fusions(const CompileOptions& options);
-// Those that look at what is computed again.
+// The fusions that also fuse recomputed nodes.
 std::vector<graph::Fusion> LateFusions();
 
 }  // namespace plimsoll::trainer

@@ -43,7 +43,7 @@ using graph::Pass;
 using graph::PassPipeline;
 using graph::Program;
 
-// Kernels' scratch memory becomes tensors of the program.
+// Makes kernels' scratch memory tensors of the program.
 class Workspaces : public graph::Pass {
  public:
   Workspaces(runtime::DeviceKind device, int threads) : device_(device), threads_(threads) {}
@@ -58,7 +58,7 @@ class Workspaces : public graph::Pass {
   int threads_;
 };
 
-// Takes the place of a pass that debug.without names.
+// Replaces a pass that debug.without names.
 class LeftOut : public Pass {
  public:
   explicit LeftOut(const Pass& pass) : name_(pass.name()), gives_(pass.contract().gives) {}
@@ -71,15 +71,15 @@ class LeftOut : public Pass {
   const Facts gives_;
 };
 
-// What is evaluated and generated is what is exported: weights of 16 bits.
+// Only training uses FP8: evaluation and generation use the 16-bit weights that are exported.
 bool HasFp8(const Making& m, Slice) { return m.options.amp.fp8.enabled && m.trains(); }
 
-// Whether it is a training program to which no micro-step will be joined.
+// Whether it is a training program to which no micro-steps are joined later.
 bool IsNotJoined(const Making& m, Slice) {
   return m.trains() && m.options.micro_steps_per_program == 1;
 }
 
-// Whether ranks gather the weights that each of them has updated a part of.
+// Whether ranks gather weights after each rank has updated its own part.
 bool GathersUpdated(const Making& m, Slice) {
   return m.trains() && ZeroOf(m.options) > 0 && !DividesWeights(m.options) &&
          m.purpose.carry != Carry::kAccumulate;
@@ -87,27 +87,28 @@ bool GathersUpdated(const Making& m, Slice) {
 
 bool IsStage(const Making& m, Slice) { return HasStages(m.options); }
 
-// Programs that are cut into parts get scratch memory after that.
+// Whether a program gets scratch memory now. Programs that are cut into parts get it after the cut.
 bool NeedsScratch(const Making& m, Slice slice) {
   return slice != Slice::kFinish || !IsCutIntoParts(m.options, m.purpose);
 }
 
 bool Divides(const Making& m, Slice) { return DividesWeights(m.options); }
 
-// Whether ranks gather codes of weights. Weights on the host would have to come to the device once
-// more, for their largest magnitudes, before the first of them is gathered. On a GPU, over NCCL, it
-// has not been tried.
+// Whether ranks gather 8-bit codes of weights. Excludes weights on the host: they would be copied
+// to the device a second time, for their largest magnitudes, before the first gather. Gathering
+// codes on a GPU over NCCL is untested.
 bool GathersCodes(const Making& m, Slice slice) {
   return m.options.device == runtime::DeviceKind::kCpu && HasFp8(m, slice) &&
          DividesWeights(m.options) && !m.options.on_host.weights;
 }
 
-// Whether updates may move: they are where no micro-step will be joined any more.
+// Whether updates may move. They may once no micro-step will be joined any more.
 bool HasUpdates(const Making& m, Slice slice) {
   return m.purpose.update && (slice == Slice::kJoin ? m.joins_all() : IsNotJoined(m, slice));
 }
 
-// Whether programs get the copies of what lives on the host: those that are joined, then.
+// Whether programs get copies from the host now. Programs that are joined later get them after the
+// join.
 bool CopiesFromHost(const Making& m, Slice slice) {
   const bool joined_later = m.trains() && m.options.micro_steps_per_program > 1;
   return m.options.on_host.any() && (slice != Slice::kFinish || !joined_later);
@@ -116,7 +117,7 @@ bool CopiesFromHost(const Making& m, Slice slice) {
 bool Always(const Making&, Slice) { return true; }
 bool Trains(const Making& m, Slice) { return m.trains(); }
 
-// What the programs of an update's last micro-step are made for, of any objective.
+// The purpose of the programs of an update's last micro-step, for any objective.
 Purpose OfLastMicroStep() {
   return {.kind = ProgramKind::kTrain, .update = true, .metrics = {"loss"}};
 }
@@ -290,8 +291,9 @@ graph::Contract ContractOf(const PassRow& row) {
 }
 
 std::string PassesText() {
+  // Names of slices in the order of Slice.
   static constexpr std::string_view kSlices[] = {"draft",   "tags",     "finish", "join",
-                                                 "updates", "exchange", "parts"};  // by Slice
+                                                 "updates", "exchange", "parts"};
   std::string text =
       "| pass | slices | when | needs | gives | spoils |\n|---|---|---|---|---|---|\n";
   for (const PassRow& row : PassTable()) {

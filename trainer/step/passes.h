@@ -1,5 +1,5 @@
-// The table of passes, and what a program is made for. passes.cc, top to bottom, is what Plimsoll
-// does.
+// The table of passes, and the purposes of programs. Read from top to bottom, passes.cc is what
+// Plimsoll does.
 #pragma once
 
 #include <cstdint>
@@ -23,76 +23,78 @@ using PassRunner = std::function<void(graph::PassPipeline&, graph::Program&)>;
 
 enum class ProgramKind { kTrain, kEvaluate, kLogits };
 
-// What a program is made for.
+// The purpose of a program.
 struct Purpose {
   ProgramKind kind;
-  models::Objective objective = {};          // for training and evaluation
-  graph::Carry carry = graph::Carry::kNone;  // for training
+  models::Objective objective = {};          // only for training and evaluation
+  graph::Carry carry = graph::Carry::kNone;  // only for training
   bool update = false;
-  int64_t tokens = 0;   // for logits: the tokens of each text
-  bool cached = false;  // for logits: the cache has the earlier tokens of the texts
-  // For training and evaluation: tensors that are summed over micro-steps and ranks, the loss
-  // first.
+  int64_t tokens = 0;   // number of tokens of each text; only for logits
+  bool cached = false;  // whether the cache holds the texts' earlier tokens; only for logits
+  // For training and evaluation: the names of tensors that are summed over micro-steps and ranks;
+  // the first is the loss.
   std::vector<std::string> metrics = {};
 };
 
-// What a list of passes is made for. Lives no longer than the options.
+// What a list of passes is made for. `options` must outlive it.
 struct Making {
   const CompileOptions& options;
   Purpose purpose;
   parallel::TensorParallelOptions tensor = {};
-  // Of joins and updates: the programs that follow, all of whose passes have run, and the
-  // tensors of which each has its own.
+  // For kJoin and kUpdates: the programs that join this one, with all their passes already run, and
+  // the tensors that stay separate for each program.
   std::vector<const graph::Program*> next = {};
   std::function<bool(const graph::Tensor&)> own = {};
 
   bool trains() const { return purpose.kind == ProgramKind::kTrain; }
-  // Joins: whether all micro-steps of the update come together.
+  // For kJoin: whether the program holds all micro-steps of the update.
   bool joins_all() const { return static_cast<int64_t>(next.size()) + 1 == options.accumulate; }
 };
 
-// The parts of the table, each of which runs by itself. Their names in its text: PassesText().
+// The parts of the table; each part runs separately. PassesText() names them.
 enum class Slice {
-  kDraft,     // the passes up to the decision which activations are kept
-  kTags,      // by a policy that is given
+  kDraft,     // the passes before the decision which activations are kept
+  kTags,      // the passes that mark kept activations, by a given policy
   kFinish,    // the passes after the decision which activations are kept
-  kJoin,      // the first micro-step of an update becomes a program of several
-  kUpdates,   // an update and those of other objectives become one program
-  kExchange,  // of the program that exchanges weights with their averages
-  kParts,     // of the programs that a stage's micro-step is cut into (graph/phase_cut.h)
+  kJoin,      // joins an update's micro-steps into one program
+  kUpdates,   // joins the updates of several objectives into one program
+  kExchange,  // for the program that exchanges weights with their averages
+  kParts,     // for the programs into which a stage's micro-step is cut (graph/phase_cut.h)
 };
 
-// Every technique of Plimsoll is a row; deleting one is deleting its row and its folder.
+// A row of the table. Every technique of Plimsoll is a row; to delete a technique, delete its row
+// and its folder.
 struct PassRow {
   std::string_view name;
   std::vector<Slice> slices;
-  std::string_view when;  // in words
+  std::string_view when;  // the condition, in words
   bool (*applies)(const Making&, Slice);
   std::unique_ptr<graph::Pass> (*make)(const Making&, Slice);
-  std::string_view key = "";  // the one that asks for it, where it may have to refuse
+  std::string_view key = "";  // the key that requests the pass, if it may refuse
 };
 const std::vector<PassRow>& PassTable();
 
-// The passes of some slices, in the order of the table. InternalError where contracts forbid it.
+// The passes of some slices, in the table's order. InternalError if their contracts forbid this
+// order.
 graph::PassPipeline Passes(const Making& making, const std::set<Slice>& slices);
-// The passes themselves, for tests of their order.
+// The same passes as a list, for tests of their order.
 std::vector<std::unique_ptr<graph::Pass>> PassesOf(const Making& making,
                                                    const std::set<Slice>& slices);
-// What holds of the programs that a slice takes.
+// The facts that hold for programs before a slice.
 graph::Facts FactsBefore(const Making& making, Slice slice);
-// Those that make one program of the first micro-step of an update and `next` (kJoin), or of an
-// update and `next`, those of other objectives (kUpdates). `next` and `own` as in Making.
+// The passes that join a program with those in `next`: other micro-steps of the update (kJoin), or
+// updates of other objectives (kUpdates). For `next` and `own` see Making.
 graph::PassPipeline PassesOfJoined(const CompileOptions& options, Slice slice,
                                    std::vector<const graph::Program*> next,
                                    std::function<bool(const graph::Tensor&)> own);
 
-// Those of the programs that a stage's micro-step, or its evaluation, has been cut into.
+// The passes for the programs into which a stage's micro-step or evaluation has been cut.
 graph::PassPipeline PassesOfParts(const CompileOptions& options);
 
 graph::Contract ContractOf(const PassRow& row);
-// The table as docs/architecture.md has it. A star: debug.without may name the pass.
+// The table as docs/architecture.md shows it. A star means that debug.without may name the pass.
 std::string PassesText();
-// Empty, or why debug.stop_after, or debug.without, cannot name this pass.
+// Why debug.stop_after, or debug.without, cannot name this pass; empty if it can.
 std::string WhyNotStopAfter(std::string_view pass);
 std::string WhyNotWithout(std::string_view pass);
 

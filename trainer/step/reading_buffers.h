@@ -12,7 +12,7 @@
 
 namespace plimsoll::trainer {
 
-// One at a time of a session.
+// The buffers for reading files. A session can have one ReadingBuffers at a time.
 class ReadingBuffers {
  public:
   explicit ReadingBuffers(Session& session) : session_(session) {
@@ -34,14 +34,14 @@ class ReadingBuffers {
   std::span<const StagingBuffer> buffers() const { return buffers_; }
 
  private:
-  // Small enough for a core's cache, where the CPU converts the elements, and large enough that
-  // calls of the system cost nothing.
+  // Fits in a core's cache, for the CPU to convert elements, and makes the cost of system calls
+  // negligible.
   static constexpr size_t kBytes = size_t{512} << 10;
-  // A GPU reads one of a thread's buffers while the thread fills another. Larger ones are awaited
-  // less often.
+  // The GPU reads one of a thread's buffers while the thread fills another. Larger buffers need
+  // fewer waits.
   static constexpr size_t kBytesForGpu = size_t{2} << 20;
   static constexpr int kOfThreadForGpu = 3;
-  static constexpr int kMostForGpu = 48;  // to pin memory takes time
+  static constexpr int kMostForGpu = 48;  // limits pinned memory, because pinning takes time
 
   Session& session_;
   std::vector<StagingBuffer> buffers_;

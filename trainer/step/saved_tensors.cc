@@ -109,7 +109,7 @@ std::vector<float> SavedTensors::ReadParameter(const models::ParameterInfo& para
     return found == nullptr ? std::vector<std::byte>() : read(found->name, element_bytes);
   };
   const TensorRecord* const average = FindOwned(parameter.name, OwnedAs::kAverage);
-  if (averages_ && average != nullptr) {  // a frozen parameter has none
+  if (averages_ && average != nullptr) {  // a frozen parameter has no average
     std::vector<std::byte> bytes = read(average->name, sizeof(float));
     return runtime::ValuesOf(graph::DType::kFloat32, bytes, {}, {});
   }
@@ -139,7 +139,7 @@ void SavedTensors::Load(std::span<const models::ParameterInfo> parameters,
                         std::span<const StagingBuffer> buffers, ThreadPool& pool,
                         models::TakeElements take) const {
   std::vector<snapshots::TensorSlice> slices;
-  struct Owner {  // of a slice
+  struct Owner {  // the owner of a slice
     const models::ParameterInfo* parameter;
     graph::DType type;
   };

@@ -1,4 +1,4 @@
-// The whole tensors of a snapshot: the parts that the tensor ranks saved, put together.
+// Reads the unsharded tensors of a snapshot: joins the parts that the tensor ranks saved.
 #pragma once
 
 #include <cstddef>
@@ -23,39 +23,39 @@ namespace plimsoll::trainer {
 
 class SavedTensors {
  public:
-  // The snapshot is from a run of `model` with these adapters, if any, and must outlive this. With
-  // `averages`, parameters and states are read as the averages that the run has kept of them;
-  // UserError (--ema) when it has none.
+  // The snapshot is from a run of `model` with these adapters, if any. Both must outlive this
+  // object. With `averages`, parameters and states are read as their saved averages (EMA);
+  // UserError (--ema) if the snapshot has none.
   SavedTensors(const snapshots::Snapshot& snapshot, const models::Model& model,
                const adapters::Lora& lora, bool averages = false);
 
-  int64_t tensor_ranks() const { return tensor_ranks_; }  // that wrote the snapshot
-  // How they share a parameter and what belongs to it; nullptr: each of them has all of it.
+  int64_t tensor_ranks() const { return tensor_ranks_; }  // of the run that wrote the snapshot
+  // How those ranks split a parameter and its state; nullptr: each rank has all of it.
   const models::SplitParameter* SplitOf(const std::string& parameter) const;
 
-  // The tensor's first part, which tells its type; nullptr: there is no such tensor.
+  // The tensor's first part, which tells its type; nullptr if the tensor does not exist.
   const snapshots::TensorRecord* Find(const std::string& name) const;
-  // A part of what belongs to that tensor so; nullptr: nothing does.
+  // A part of the tensor that `owner` owns in the role `as`; nullptr if there is no such tensor.
   const snapshots::TensorRecord* FindOwned(const std::string& owner, graph::OwnedAs as,
                                            int64_t part = 0) const;
 
-  // The bytes of the tensor `name`, which is `parameter` or belongs to it; reads nothing else from
-  // the file. 8-bit state is returned as the float32 numbers that it stands for, since each rank
-  // quantized blocks of its own. UserError when the tensor is damaged, missing or of
-  // another size.
+  // The bytes of the tensor `name`, which is `parameter` or belongs to it. Reads nothing else from
+  // the file. 8-bit state is returned as float32 numbers, because each rank quantized blocks of its
+  // own. UserError if the tensor is damaged, missing or of another size.
   std::vector<std::byte> Read(const std::string& name, const std::string& parameter) const;
 
-  // A parameter as float32, put together from its stored tensors. The same errors.
+  // A parameter as float32, joined from its stored tensors. Throws the same errors.
   std::vector<float> ReadParameter(const models::ParameterInfo& parameter) const;
 
-  // The same of many, in pieces and by the pool's threads, without ever holding a whole one that
-  // the snapshot has as such: in one tensor that no ranks share, without a remainder. `take` as of
-  // models::LoadWeights, but what it was given is known to be good only when the call returns.
+  // Reads many parameters in pieces, on the pool's threads. A parameter that the snapshot stores as
+  // one unsplit tensor without a remainder is never in memory as a whole. `take` is as for
+  // models::LoadWeights, but checksums of the elements passed to it are verified only when the call
+  // returns.
   void Load(std::span<const models::ParameterInfo> parameters,
             std::span<const StagingBuffer> buffers, ThreadPool& pool,
             models::TakeElements take) const;
 
-  // The value of a state for a rank that did not save one: where each rank had its own value, the
+  // A state's value for a rank that did not save one. If each rank had its own value, returns the
   // one that StateInfo::OnOtherRanks asks for. Throws the same errors.
   std::vector<float> ReadState(const models::StateInfo& state) const;
 
@@ -63,7 +63,7 @@ class SavedTensors {
   std::vector<std::byte> ReadPart(const snapshots::TensorRecord& record) const;
   std::vector<std::byte> ReadNumbers(const snapshots::TensorRecord& record) const;
   void RequireAverages() const;
-  // The one tensor with all that the snapshot knows of the parameter; nullptr: there are several.
+  // The tensor, if exactly one tensor holds the parameter; otherwise nullptr.
   const snapshots::TensorRecord* OnlyTensorOf(const models::ParameterInfo& parameter) const;
 
   const snapshots::Snapshot& snapshot_;
@@ -76,11 +76,11 @@ class SavedTensors {
 [[noreturn]] void FailTensor(const snapshots::Snapshot& snapshot, const std::string& name,
                              const std::string& reason);
 
-// The type in a shard for a tensor of the arena.
+// The type in a file of a snapshot for a tensor's type in the arena.
 formats::TensorType TensorTypeOf(graph::DType dtype);
 
-// How the tensor is kept if it is a moment in 8 bits, and whether it is: another one then has the
-// scales of its codes.
+// EncodingOf: the 8-bit encoding of a moment. IsCoded: whether the tensor holds such codes; another
+// tensor then holds their scales.
 const ops::Encoding& EncodingOf(const snapshots::TensorRecord& record);
 bool IsCoded(const snapshots::TensorRecord& record);
 

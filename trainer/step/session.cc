@@ -51,7 +51,7 @@ Session::Session(CompiledStep compiled, std::unique_ptr<runtime::Device> owned,
                      .concurrent = static_cast<int>(i) == compiled_.step.snapshot});
   }
   executors_ = memory_->MakeExecutors(bound, options);
-  // The arena's bytes are zero.
+  // Writes the states' initial values, because the arena's memory is zero.
   for (const models::StateInfo& state : compiled_.states) {
     const std::vector<float> values(static_cast<size_t>(Elements(state.name)), state.initial);
     Write<float>(state.name, values);
@@ -85,7 +85,8 @@ void Session::MakeSlots() {
     any_loss = any_loss || tensors.loss.exists;
   }
   pending_.resize(static_cast<size_t>(device_.steps_ahead()) + 3);
-  std::vector<StepMetrics> room(objectives_.size());  // for what a step reads: none asks for memory
+  // Allocated here, so that a step allocates no memory.
+  std::vector<StepMetrics> room(objectives_.size());
   for (const MetricInfo& metric : compiled_.metrics) {
     if (!metric.declared) continue;
     const auto objective = static_cast<size_t>(metric.objective);
@@ -97,7 +98,7 @@ void Session::MakeSlots() {
   }
   std::vector<std::span<const std::byte>> step_ranges, ranges;
   const auto read = [&](const Where& metric, bool in_steps = true) {
-    ranges.push_back(metric.bytes);  // none where there is no such metric
+    ranges.push_back(metric.bytes);  // empty if the metric does not exist
     if (in_steps) step_ranges.push_back(metric.bytes);
   };
   for (const ObjectiveTensors& tensors : objectives_) {
@@ -112,7 +113,7 @@ void Session::MakeSlots() {
   }
   for (Pending& pending : pending_) {
     pending.metrics = room;
-    if (!direct() && !any_loss) continue;  // nothing to pin memory for
+    if (!direct() && !any_loss) continue;  // no metrics that need pinned memory
     const bool of_step = &pending != &pending_.back();
     pending.readback = memory_->MakeReadback(of_step ? step_ranges : ranges);
   }
@@ -139,7 +140,7 @@ void Session::MakeInputs() {
       const auto [micro_step, name] = graph::ParseMicroStepName(tensor.name);
       if (tensor.role != graph::Role::kInput || tensor.alias || no_data.contains(name)) continue;
       const Where place = Find(tensor.name);
-      if (!place.exists) continue;  // declared, and read by nothing
+      if (!place.exists) continue;  // a declared tensor that no program reads
       MicroStepInputs& inputs = inputs_.at(static_cast<size_t>(micro_step));
       const auto known = std::ranges::find(inputs.slots, name, &Slot::name);
       inputs.read_by[p].push_back(static_cast<size_t>(known - inputs.slots.begin()));
@@ -214,10 +215,10 @@ void Session::Get(const Where& slot, void* to) const {
   if (slot.exists) memory_->Read(slot.bytes, to);
 }
 
-// Nothing but these copies changes an input, so that programs of a step that read the same data
-// need one copy.
+// Copies the host's inputs to the device. Nothing else changes an input, so programs of a step that
+// read the same data need one copy.
 void Session::PutData(int program, bool step) {
-  if (direct()) return;  // filled where they lie
+  if (direct()) return;  // the host fills these inputs in place
   for (MicroStepInputs& inputs : inputs_) {
     for (const size_t i : inputs.read_by[static_cast<size_t>(program)]) {
       if (!step || inputs.place == kSlots) {
@@ -243,7 +244,7 @@ void Session::ReadFrom(int64_t micro_step, int place) {
   std::ranges::fill(inputs.there, false);
 }
 
-// Planned = used.
+// Allocates the input places. Their size must equal the planned size.
 void Session::MakeInputPlaces() {
   const auto places = static_cast<int>(compiled_.options.input_places);
   if (direct() || places == 0) return;
@@ -340,7 +341,7 @@ void Session::ExchangeAverages() {
 
 namespace {
 
-// Elements of a metric, as they lie in memory.
+// Converts a metric's elements from memory.
 void TakeElements(const std::byte* from, graph::DType dtype, std::span<double> to) {
   for (double& value : to) {
     if (dtype == graph::DType::kInt32) {

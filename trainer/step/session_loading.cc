@@ -1,4 +1,5 @@
-// Of trainer/step/session.h: weights of a checkpoint, each rank's part of them, in pieces.
+// Part of trainer/step/session.h: loads a checkpoint's weights in pieces; each rank loads its own
+// part.
 #include <algorithm>
 #include <utility>
 
@@ -37,7 +38,7 @@ std::vector<std::string> Session::StartFrom(const models::Model& model, const st
 
 std::vector<models::ElementRange> Session::Owned(const std::string& name) const {
   std::vector<models::ElementRange> ranges;
-  if (!Carries(name)) return ranges;  // not every program reads states, or a head
+  if (!Carries(name)) return ranges;  // not every program reads states or a head
   ForStored(name, [&](const runtime::StoredParameter&, const Stripe& stripe) {
     for (int64_t i = 0; i < stripe.count;) {
       const int64_t together = std::min(stripe.Together(i), stripe.count - i);

@@ -1,6 +1,6 @@
-// Whole parameters in float32, out of what this rank's arena holds of them: in 16 bits with a
-// remainder or master weights, in the part of a tensor rank, in the part of a data rank. Into it:
-// session_writes.cc. And weights in files.
+// Part of trainer/step/session.h: reads unsharded parameters in float32. The arena may hold them in
+// 16 bits with a remainder or a master copy, as a tensor rank's part or as a data rank's part.
+// Writing parameters is in session_writes.cc. Also saves weights to files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ std::vector<std::string> Session::GatherParts(std::string_view axis, std::span<c
   if (others == nullptr) {
     throw InternalError(fmt::format("a parameter that ranks {} is read without them", what));
   }
-  // As ranks pass it to each other.
+  // The part's bytes, as ranks send them to each other.
   return others->Gather({reinterpret_cast<const char*>(part.data()), part.size_bytes()});
 }
 
@@ -123,7 +123,7 @@ std::span<float> Session::InPlace(std::string_view name) const {
   return StoredOf(name).InPlace();
 }
 
-// The writer says which parameter it is at, and with no name that there are no more.
+// The writing rank announces each parameter by name; an empty name ends the list.
 void Session::SaveWeights(const models::Model& model, const std::string& folder) {
   if (position_.rank > 0) {
     ServeWeights();
@@ -145,8 +145,8 @@ void Session::SaveWeights(const models::Model& model, const std::string& folder)
 
 std::string Session::Announce(std::string name) {
   // Broadcasts the name along the last axis, among the ranks that are first along all other axes.
-  // Then broadcasts it along the axis before: the first rank of each of its groups has the name
-  // now. Continues up to the first axis.
+  // Then broadcasts it along the axis before, since now the first rank of each of its groups has
+  // the name. Continues up to the first axis.
   const std::vector<MeshAxis>& axes = position_.mesh.axes();
   for (size_t i = axes.size(); i-- > 0;) {
     runtime::RankGroup* const others = groups_.Of(axes[i].name);

@@ -1,5 +1,5 @@
-// Of trainer/step/session.h: what a stage of a pipeline receives and sends between its runs
-// (runtime/stage_link.h), and the slots of its micro-batches.
+// Part of trainer/step/session.h: the tensors that a pipeline stage receives and sends between its
+// runs (runtime/stage_link.h), and the slots of its micro-batches.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ void Session::MakeStage() {
   for (int64_t run = 0; run < compiled_.step.runs(); ++run) {
     const StepRun what = compiled_.step.At(run);
     if (what.action != StepAction::kForward) continue;
-    // The backward pass finds its inputs where the forward pass was given them.
+    // The forward pass has filled the inputs already; the backward pass reads them in place.
     MicroStepInputs& inputs = inputs_.at(static_cast<size_t>(what.slot));
     std::vector<size_t>& read = inputs.read_by.at(static_cast<size_t>(what.program));
     read.resize(inputs.slots.size());
@@ -36,7 +36,8 @@ void Session::MakeStage() {
   AddUnreadSlots();
 }
 
-// Sources fill all inputs of a model, or, for a stage that reads none, nothing.
+// Adds slots for inputs that the stage does not read, because data sources fill all inputs of a
+// model. A stage that reads no input needs none.
 void Session::AddUnreadSlots() {
   for (MicroStepInputs& inputs : inputs_) {
     if (inputs.slots.empty()) continue;
@@ -50,7 +51,7 @@ void Session::AddUnreadSlots() {
 
 void Session::Receive(const StepRun& what) {
   if (!has_stages()) return;
-  // The update's collectives follow what is still on its way.
+  // Sends in flight must end before the update's collectives.
   if (what.action == StepAction::kUpdate) link_->AwaitSends();
   if (!what.sends.empty()) {
     link_->AwaitSend(what.sends == parallel::kStageOut ? LinkDirection::kDown : LinkDirection::kUp,
@@ -73,7 +74,7 @@ void Session::Send(const StepRun& what) {
                    down ? tensors.out.bytes : tensors.in_grad.bytes);
 }
 
-// One batch at a time goes through slot 0.
+// Evaluation uses slot 0 only, for one batch at a time.
 StepRun Session::EvaluationOfStage() const {
   const int64_t stage = position_.at(kPipelineAxis);
   const bool last = stage + 1 == position_.ranks(kPipelineAxis);

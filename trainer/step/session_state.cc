@@ -1,4 +1,4 @@
-// Of trainer/step/session.h: what a snapshot holds of a session, as it lies in the arena.
+// Part of trainer/step/session.h: the state that a snapshot saves, as the arena holds it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::vector<StateTensor> Session::State() const {
       CarriedState(step, compiled_.options.KeptElsewhere());
   std::map<std::string_view, const graph::Tensor*> by_name;
   for (const graph::Tensor* tensor : found) by_name[tensor->name] = tensor;
-  // Scales of codes belong to these, and these to a parameter.
+  // Scales belong to codes, which may belong to a parameter: follow the owners to the last one.
   const auto last_owner = [&](const graph::Tensor* tensor) {
     const std::string* name = &tensor->name;
     for (auto at = by_name.find(*name); at != by_name.end() && at->second->owner;
@@ -42,7 +42,7 @@ std::vector<StateTensor> Session::State() const {
     entry.split = FindSplit(parameter) != nullptr;
     const graph::Shape& shape = tensor->type.shape;
     if (std::ranges::find(own, tensor->name) != own.end()) {
-      // The tensors of all ranks, one after the other.
+      // The tensors of all ranks, concatenated.
       entry.shape = {ranks, shape.elements()};
       entry.elements = shape.elements();
       entry.begin = position_.at(kDataAxis) * entry.elements;
@@ -51,7 +51,8 @@ std::vector<StateTensor> Session::State() const {
       entry.shape = shape;
       entry.elements = shape.elements();
     } else {
-      // A weight may be whole here: then the others' parts of it are theirs to know.
+      // This rank may hold the unsharded weight. Even then only its own part counts; other ranks
+      // save the others.
       const bool is_whole = tensor->name == parameter && shape == *whole;
       entry.elements = is_whole ? shape.elements() / ranks : shape.elements();
       const int64_t all = entry.elements * ranks;
@@ -76,7 +77,7 @@ StateTensor::Saved Session::SavedOf(const StateTensor& tensor) const {
     const int64_t part = tensor.elements / ranks;
     saved = {position_.at(kDataAxis) * part, part, ranks};
   }
-  // What the ranks of an axis have alike, their first one saves.
+  // If all ranks of an axis have equal copies, the first rank saves them.
   for (const MeshAxis& axis : position_.mesh.axes()) {
     const bool in_parts = (axis.name == kDataAxis && saved.parts > 1) ||
                           (axis.name == kTensorAxis && tensor.split) ||
@@ -109,7 +110,7 @@ void Session::AwaitCopy() const { executors_[compiled_.step.snapshot]->Await(); 
 std::span<const std::byte> Session::Copied(const StateTensor& tensor) const {
   const Where where = Find(CopyName(tensor.name));
   if (!where.exists) throw InternalError("'" + tensor.name + "' is not copied");
-  return where.bytes;  // on the host
+  return where.bytes;  // the copy is in host memory
 }
 
 void Session::WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes) {

@@ -1,5 +1,6 @@
-// Elements of whole parameters, drawn or given, into what this rank's arena holds of them. The
-// device makes of them what it stores (runtime/stored_parameter.h); here is where they belong.
+// Part of trainer/step/session.h: writes elements of unsharded parameters, drawn or given, to this
+// rank's part of them. This file decides where elements go; the device converts them to their
+// stored form (runtime/stored_parameter.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,7 +45,7 @@ void Session::ForStored(
   const graph::Shape* const divided = FindDivided(name);
   const int64_t all = divided == nullptr ? here.elements : divided->elements();
 
-  // Of what this tensor rank has: elements `begin` to `end` lie in `stored`.
+  // Elements `begin` to `end` of this tensor rank's part, which `stored` holds.
   struct Range {
     int64_t begin, end;
     runtime::StoredParameter stored;
@@ -53,8 +54,8 @@ void Session::ForStored(
   if (divided == nullptr) {
     ranges.push_back({0, here.elements, here});
   } else {
-    // Data ranks divide it; the weight may be whole here all the same, and then the other ranks'
-    // parts have neither remainder nor master here.
+    // Data ranks shard the parameter. The weight may be unsharded here; then the other ranks' parts
+    // have no remainder or master copy on this rank.
     const int64_t part = all / position_.ranks(kDataAxis);
     const int64_t begin = position_.at(kDataAxis) * part, end = begin + part;
     const bool is_whole = here.elements == all;
@@ -72,7 +73,7 @@ void Session::ForStored(
   }
 
   const models::SplitParameter* const split = FindSplit(name);
-  int64_t first = 0;  // of the stripe, in what this tensor rank has
+  int64_t first = 0;  // the stripe's first element in this tensor rank's part
   for (const Stripe& stripe : split == nullptr ? std::vector<Stripe>{Stripe::Piece(0, all)}
                                                : split->Stripes(position_.at(kTensorAxis))) {
     for (const Range& range : ranges) {
@@ -115,7 +116,7 @@ void Session::WriteElements(std::string_view name, int64_t first, const TypedEle
 }
 
 void Session::Initialize(const models::ParameterInfo& parameter, uint64_t seed) {
-  if (!Carries(parameter.name)) return;  // another stage does
+  if (!Carries(parameter.name)) return;  // another stage has it
   const InitialDraws draws = DrawsOf(parameter, seed);
   ForStored(parameter.name, [&](const runtime::StoredParameter& stored, const Stripe& stripe) {
     device_.Store(stored, stripe, draws);
@@ -127,8 +128,8 @@ void Session::Initialize(const models::Model& model, uint64_t seed) {
   for (const models::SingularStates& states : model.singular_states()) StartSingularStates(states);
 }
 
-// On every rank from the whole parameter in float32, so that neither ranks nor the type in which it
-// is stored change a bit.
+// Every rank computes the states from the unsharded parameter in float32, so neither the number of
+// ranks nor the stored type changes a bit.
 void Session::StartSingularStates(const models::SingularStates& states) {
   if (!Carries(states.u) || !Carries(states.v)) return;
   AwaitWrites();

@@ -18,7 +18,7 @@ namespace {
 using graph::Program;
 using graph::Tensor;
 
-// The tensors of slots that a program reads as it finds them, and those that it writes.
+// The slot tensors whose earlier values a program reads, and those that it writes.
 struct SlotUses {
   TensorNames reads, writes;
 };
@@ -102,7 +102,7 @@ class SlotReplay {
     if (SlotOf(name) != run.slot) Fail(run, name, "touches '{}', of another slot");
   }
 
-  // A new value for a tensor.
+  // Gives a tensor a new value.
   void Put(const StepEntry& run, const std::string& name, const std::string& how) {
     CheckSlot(run, name);
     if (sending_.contains(name)) Fail(run, name, how + " '{}' while it is being sent");
@@ -136,10 +136,12 @@ class SlotReplay {
   const std::span<const StepEntry> entries_;
   const TensorNames& kept_;
   const TensorNames& shared_;
-  std::vector<SlotUses> uses_;                             // by program
-  std::map<int64_t, TensorNames> inputs_;                  // by slot
-  std::map<std::pair<std::string, int64_t>, int> unread_;  // by tensor and micro-batch: the readers
-  std::map<std::string, int64_t, std::less<>> holds_;      // whose value a tensor has
+  std::vector<SlotUses> uses_;             // each program's reads and writes
+  std::map<int64_t, TensorNames> inputs_;  // names of data inputs, by slot
+  // The number of readers to come, by tensor and micro-batch.
+  std::map<std::pair<std::string, int64_t>, int> unread_;
+  // The micro-batch whose value a tensor holds.
+  std::map<std::string, int64_t, std::less<>> holds_;
   TensorNames sending_;
 };
 

@@ -33,7 +33,7 @@ class StageStep {
         stage_(options.mesh.Coordinate(options.rank, kPipelineAxis)) {}
 
   std::vector<StepEntry> Run(const std::vector<StepEntry>& entries) {
-    std::vector<int> wholes;  // by micro-batch
+    std::vector<int> wholes;  // uncut programs, by micro-batch
     for (const StepEntry& entry : entries) {
       wholes.insert(wholes.end(), static_cast<size_t>(entry.times), entry.program);
     }
@@ -93,7 +93,7 @@ class StageStep {
     throw InternalError("a stage runs no such part of a micro-step");
   }
 
-  // The number of the program that has the part's text, whatever their names.
+  // Returns the index of the program with the part's text, ignoring names. Adds it if it is new.
   int Keep(const Program& part) {
     Program unnamed = part;
     unnamed.set_name("part");
@@ -113,9 +113,11 @@ class StageStep {
   const ProgramList& wholes_;
   const PassRunner& run_;
   const int64_t stages_, stage_;
-  std::map<std::pair<int, int64_t>, PhasePrograms> cuts_;      // by whole program and slot
-  std::map<std::tuple<int, int64_t, StepAction>, int> parts_;  // the same, and the action
-  std::map<std::string, int> numbers_;                         // by text
+  // Cut programs, by uncut program and slot.
+  std::map<std::pair<int, int64_t>, PhasePrograms> cuts_;
+  // Indices of cut programs, by uncut program, slot and action.
+  std::map<std::tuple<int, int64_t, StepAction>, int> parts_;
+  std::map<std::string, int> numbers_;  // indices of programs, by their text
   ProgramList programs_;
   std::set<std::string, std::less<>> kept_;
 };

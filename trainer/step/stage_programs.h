@@ -1,9 +1,10 @@
-// The step of a pipeline's stage: its micro-steps, cut by their phases into programs for each slot
-// of a micro-batch, in the order of 1F1B.
+// The step of a pipeline stage: its micro-steps, cut by their phases (forward, backward) into
+// programs for each slot, in the order of 1F1B. A slot holds one micro-batch in flight. Program
+// runs of a step:
 //
-//   train_first, train_middle × 2, train_last        as one rank runs 4 micro-steps
+//   train_first, train_middle × 2, train_last        one rank, 4 micro-steps
 //
-//   forward, micro_step.1.forward, backward, …, update   as the first of 2 stages runs them
+//   forward, micro_step.1.forward, backward, …, update   the first of 2 stages
 #pragma once
 
 #include <functional>
@@ -22,22 +23,23 @@
 
 namespace plimsoll::trainer {
 
-// Whether a carried tensor is one that each slot has for itself: an input of data, or what a stage
+// Whether each slot has its own copy of a carried tensor: data inputs, and tensors that a stage
 // receives or sends.
 std::function<bool(const graph::Tensor&)> OfSlots(std::span<const models::Objective> objectives);
 
 // Replaces the entries of one objective, each of one micro-step, and their programs by those of the
-// stage. Parts with equal text are one program. `run` runs the passes of parts. InternalError
-// unless the orders of all stages come to their end together (trainer/step/stage_schedule.h), and
-// each slot's tensors have what is read of them (trainer/step/slot_check.h). Returns the names of
-// the tensors that micro-batches keep from their forward to their backward pass.
+// stage. Parts with equal text share one program. `run` runs the passes of parts. InternalError
+// unless the lists of all stages together run to their end (trainer/step/stage_schedule.h), and
+// each slot's tensors hold the values that runs read (trainer/step/slot_check.h). Returns the names
+// of the tensors that micro-batches keep from their forward to their backward pass.
 std::set<std::string, std::less<>> CutIntoPhases(const CompileOptions& options,
                                                  std::span<const models::Objective> objectives,
                                                  ProgramList& programs,
                                                  std::vector<StepEntry>& entries,
                                                  const PassRunner& run);
 
-// An evaluation of a stage: up to what it sends, and the sums of its metrics among stages.
+// An evaluation of a stage: `stage` computes up to the tensor that it sends; `sums` adds up metrics
+// over stages.
 struct StageEvaluation {
   std::shared_ptr<const graph::Program> stage, sums;
 };

@@ -21,13 +21,14 @@ using parallel::kStageOut;
 using parallel::kStageOutGrad;
 
 std::string Text(int64_t stage, const StageRun& run) {
+  // Texts in the order of StepAction.
   static constexpr std::string_view kActions[] = {"forward and backward of", "forward of",
-                                                  "backward of", "update after"};  // by StepAction
+                                                  "backward of", "update after"};
   return fmt::format("stage {}, {} micro-batch {} in slot {}", stage,
                      kActions[static_cast<size_t>(run.action)], run.micro_batch, run.slot);
 }
 
-// Between neighbours a tensor has one name on each side.
+// The sender's name of a received tensor: it has a different name on each side.
 std::string_view SentAs(std::string_view received) {
   if (received == kStageIn) return kStageOut;
   if (received == kStageOutGrad) return kStageInGrad;
@@ -118,19 +119,19 @@ class StageProver {
   }
 
   const int64_t stage_, stages_, micro_batches_;
-  std::map<int64_t, int64_t> slots_;  // the micro-batches that they hold
+  std::map<int64_t, int64_t> slots_;  // the micro-batch that each slot holds
   int64_t begun_ = 0, ended_ = 0, most_ = 0;
   bool updated_ = false;
 };
 
-// Runs the lists in the order in which they can go on. A message waits at its sender until its
-// receiver awaits it.
+// Runs the lists of all stages as far as they can proceed. A message waits at its sender until its
+// receiver waits for it.
 class Rendezvous {
  public:
   explicit Rendezvous(std::span<const StageList> stages)
       : stages_(stages), next_(stages.size(), 0), sent_(stages.size()) {}
 
-  // Calls ran(stage, run) in that order. Returns the number of transfers.
+  // Calls ran(stage, run) for each run as it runs. Returns the number of transfers.
   template <typename Ran>
   int64_t Run(Ran ran) {
     for (bool any = true; any;) {
@@ -170,7 +171,7 @@ class Rendezvous {
     return true;
   }
 
-  // Updates exchange norms and metrics.
+  // Updates of all stages run together, because they exchange norms and metrics.
   bool AllUpdate() const {
     for (size_t stage = 0; stage < stages_.size(); ++stage) {
       if (next_[stage] == stages_[stage].size()) continue;
@@ -179,15 +180,15 @@ class Rendezvous {
     return true;
   }
 
-  // Whether the run would write what is still to be sent.
+  // Whether the run would overwrite a tensor that is still to be sent.
   bool WaitsToBeSent(size_t stage, const StageRun& run) const {
     return !run.sends.empty() && std::ranges::any_of(sent_[stage], [&](const StageRun* message) {
       return message->sends == run.sends && message->slot == run.slot;
     });
   }
 
-  // Whether what the stage has sent on in the same direction is still on its way: one stream does
-  // both.
+  // Whether the stage's earlier message in the same direction is still in flight: one stream
+  // handles both.
   bool WaitsForDirection(size_t stage, const StageRun& run) const {
     return std::ranges::find(sent_[stage], SentAs(run.receives), &StageRun::sends) !=
            sent_[stage].end();
@@ -208,8 +209,8 @@ class Rendezvous {
   }
 
   const std::span<const StageList> stages_;
-  std::vector<size_t> next_;  // by stage: its next run
-  // By stage: the runs whose messages wait for their receivers, in their order.
+  std::vector<size_t> next_;  // the next run of each stage
+  // By stage: the runs whose messages wait for their receivers, in order.
   std::vector<std::deque<const StageRun*>> sent_;
   int64_t transfers_ = 0;
 };
@@ -241,7 +242,7 @@ StageList OneForwardOneBackward(int64_t stages, int64_t stage, int64_t micro_bat
   if (last) {
     for (int64_t i = 0; i < micro_batches; ++i) add(StepAction::kMicroStep, i);
   } else {
-    // The forward passes before the first backward pass: all slots.
+    // The forward passes before the first backward pass fill all slots.
     for (int64_t i = 0; i < slots; ++i) add(StepAction::kForward, i);
     for (int64_t i = 0; i < micro_batches; ++i) {
       add(StepAction::kBackward, i);
@@ -267,9 +268,9 @@ ScheduleProof ProveSchedule(std::span<const StageList> stages, int64_t micro_bat
 
 StepTimeline TimelineOf(std::span<const StageList> stages, std::span<const StageSeconds> seconds) {
   std::vector<double> ends(stages.size(), 0), busy(stages.size(), 0);
-  // When a message has arrived, by its sender, its name there and its micro-batch.
+  // The arrival time of each message, by its sender, its sender's tensor name and its micro-batch.
   std::map<std::tuple<size_t, std::string_view, int64_t>, double> arrives;
-  double updates = 0;  // begin
+  double updates = 0;  // the time when updates begin
   Rendezvous(stages).Run([&](size_t stage, const StageRun& run) {
     const StageSeconds& of = seconds[stage];
     double begin = ends[stage];
