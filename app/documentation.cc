@@ -14,6 +14,7 @@
 #include "base/folders.h"
 #include "base/input_file.h"
 #include "base/spelling.h"
+#include "trainer/config/reference.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -65,24 +66,33 @@ void ForEachPageLine(const std::string& text, const Visit& visit) {
   }
 }
 
-// The cells of a table's row; empty: the line is no such row.
-std::vector<std::string> CellsOf(std::string_view line) {
-  std::vector<std::string> cells;
-  if (!line.starts_with("| ")) return cells;
-  std::string cell;
-  for (size_t i = 1; i < line.size(); ++i) {
-    if (line[i] == '\\' && i + 1 < line.size() && line[i + 1] == '|') {
-      cell += line[++i];
-    } else if (line[i] == '|') {
-      const size_t first = cell.find_first_not_of(' ');
-      cells.push_back(
-          first == cell.npos ? "" : cell.substr(first, cell.find_last_not_of(' ') + 1 - first));
-      cell.clear();
-    } else {
-      cell += line[i];
-    }
+// Pages of keys (trainer/config/reference.h) are found by their full topics: the name of a section
+// means the rows of its keys.
+bool IsPageOfKeys(const DocumentationPage& page) {
+  return page.topic.starts_with("configuration/");
+}
+
+// The rows of a key, or of the keys of a section or a nested map.
+std::vector<config::KeyRow> RowsOf(const std::string& name) {
+  std::vector<config::KeyRow> rows;
+  std::ranges::copy_if(config::KeyRows(), std::back_inserter(rows), [&](const auto& row) {
+    return row.key == name || row.key.starts_with(name + ".");
+  });
+  return rows;
+}
+
+std::string TextOf(const std::vector<config::KeyRow>& rows) {
+  std::string text;
+  const auto add = [&](const char* what, const std::string& cell) {
+    text += Wrapped(fmt::format("  {}: {}", what, cell), kLineColumns, "    ") + "\n";
+  };
+  for (const config::KeyRow& row : rows) {
+    text += (text.empty() ? "" : "\n") + row.key + "\n";
+    add("type", row.type);
+    add("default", row.default_value);
+    add("meaning", row.meaning);
   }
-  return cells;
+  return text;
 }
 
 std::string LastPart(const std::string& topic) { return topic.substr(topic.rfind('/') + 1); }
@@ -175,7 +185,9 @@ const DocumentationPage* Documentation::Find(std::string_view name) const {
   const std::string topic = TopicOfLink(name);
   const auto exact = std::ranges::find(pages_, topic, &DocumentationPage::topic);
   if (exact != pages_.end()) return &*exact;
-  const auto ends = [&](const DocumentationPage& page) { return LastPart(page.topic) == topic; };
+  const auto ends = [&](const DocumentationPage& page) {
+    return !IsPageOfKeys(page) && LastPart(page.topic) == topic;
+  };
   const auto found = std::ranges::find_if(pages_, ends);
   if (found == pages_.end() || std::ranges::count_if(pages_, ends) > 1) return nullptr;
   return &*found;
@@ -195,39 +207,19 @@ std::string Documentation::Text(const std::string& name) const {
     throw UserError(fmt::format("plimsoll docs {}: the page has no such section{}{}", name,
                                 anchors.empty() ? "" : "; it has ", fmt::join(anchors, ", ")));
   }
-  if (auto rows = KeyRows(name)) return *rows;
+  if (const auto rows = RowsOf(name); !rows.empty()) return TextOf(rows);
   if (auto entry = GlossaryEntry(name)) return *entry;
   Refuse(name);
 }
 
 const DocumentationPage& Documentation::PageOf(const std::string& name) const {
   const DocumentationPage* page = Find(name);
-  if (page == nullptr && KeyRows(name)) page = Find("configuration");
+  if (const auto rows = RowsOf(name); page == nullptr && !rows.empty()) {
+    page = Find(rows.front().topic);
+  }
   if (page == nullptr && GlossaryEntry(name)) page = Find("glossary");
   if (page == nullptr) Refuse(name);
   return *page;
-}
-
-std::optional<std::string> Documentation::KeyRows(const std::string& name) const {
-  std::string found;
-  for (const DocumentationPage& page : pages_) {
-    if (!page.topic.starts_with("configuration")) continue;
-    std::vector<std::string> header;
-    ForEachPageLine(PageText(page.path), [&](const std::string& line, size_t) {
-      const std::vector<std::string> cells = CellsOf(line);
-      if (!cells.empty() && cells[0] == "key") header = cells;
-      if (cells.size() < 2 || cells.size() != header.size()) return;
-      std::string key = cells[0];
-      std::erase(key, '`');
-      if (key != name && !key.starts_with(name + ".")) return;
-      found += (found.empty() ? "" : "\n") + key + "\n";
-      for (size_t i = 1; i < cells.size(); ++i) {
-        found += Wrapped(fmt::format("  {}: {}", header[i], cells[i]), kLineColumns, "    ") + "\n";
-      }
-    });
-  }
-  if (found.empty()) return std::nullopt;
-  return found;
 }
 
 std::optional<std::string> Documentation::GlossaryEntry(const std::string& name) const {
@@ -258,15 +250,10 @@ void Documentation::Refuse(const std::string& name) const {
   for (const DocumentationPage& page : pages_) {
     known.push_back(page.topic);
     if (Find(LastPart(page.topic)) != nullptr) known.push_back(LastPart(page.topic));
-    if (!page.topic.starts_with("configuration")) continue;
-    ForEachPageLine(PageText(page.path), [&](const std::string& line, size_t) {
-      const std::vector<std::string> cells = CellsOf(line);
-      if (cells.empty() || !cells[0].starts_with('`')) return;
-      std::string key = cells[0];
-      std::erase(key, '`');
-      known.push_back(key);
-      if (Contains(key, ".")) known.push_back(key.substr(0, key.find('.')));
-    });
+  }
+  for (const config::KeyRow& row : config::KeyRows()) {
+    known.push_back(row.key);
+    if (Contains(row.key, ".")) known.push_back(row.key.substr(0, row.key.find('.')));
   }
   const std::string word = LowerCase(name);
   const std::string topic = TopicOfLink(name);

@@ -1,5 +1,5 @@
-// The pages of docs/, read from files next to the program: topics, single sections, and the rows of
-// the configuration's keys (docs/configuration.md).
+// The pages of docs/, read from files next to the program: topics and single sections. The rows of
+// the configuration's keys come from their schema (trainer/config/reference.h).
 #pragma once
 
 #include <optional>
@@ -31,8 +31,9 @@ class Documentation {
   // A list with one line for each page.
   std::string List() const;
 
-  // The page that `name` means. `name` is a topic, the last part of a topic if only one page has
-  // it, or a link to the page ("docs/budget.md#when-nothing-fits"). nullptr: no such page.
+  // The page that `name` means. `name` is a topic, the last part of a topic if only one page has it
+  // and that page is not one of configuration/, or a link to the page
+  // ("docs/budget.md#when-nothing-fits"). nullptr: no such page.
   const DocumentationPage* Find(std::string_view name) const;
 
   // The text that `plimsoll docs NAME` prints: a page; a section, if `name` ends with "#" and the
@@ -44,7 +45,6 @@ class Documentation {
   const DocumentationPage& PageOf(const std::string& name) const;
 
  private:
-  std::optional<std::string> KeyRows(const std::string& name) const;
   std::optional<std::string> GlossaryEntry(const std::string& name) const;
   [[noreturn]] void Refuse(const std::string& name) const;
 

@@ -8,16 +8,19 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "app/commands.h"
 #include "base/error.h"
 #include "base/message.h"
+#include "base/output_file.h"
 #include "base/stage.h"
 #include "runtime/cuda/gpu_report.h"
 #include "runtime/ranks/world.h"
 #include "studies/command.h"
+#include "trainer/config/json_schema.h"
 #include "trainer/config/load.h"
 #include "trainer/config/reference.h"
 #include "trainer/config/schema.h"
@@ -112,6 +115,27 @@ std::string ConfigComparison(const std::string& left, const std::string& right,
     text += fmt::format("{:<{}}  {:<{}}  {}\n", key, key_width, shown(a), left_width, shown(b));
   }
   return text;
+}
+
+void PrintReference() {
+  std::string text;
+  for (const config::ReferencePage& page : config::ReferencePages()) {
+    text += (text.empty() ? "" : "\n") + page.text;
+  }
+  PrintAnswer(text);
+}
+
+// Pages of sections that the program doesn't have stay in the folder.
+void WriteReference(const std::string& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    throw UserError(fmt::format("plimsoll config --reference {}: is no folder", folder));
+  }
+  for (const config::ReferencePage& page : config::ReferencePages()) {
+    const std::filesystem::path path = std::filesystem::path(folder) / page.path;
+    std::filesystem::create_directories(path.parent_path());
+    WriteWhole(path, page.text);
+  }
 }
 
 }  // namespace
@@ -241,14 +265,21 @@ void AddConfig(CLI::App& app, runtime::World& world) {
     RunArguments run;
     ConfigForCommand starting;
     std::string diff;
-    bool diff_json = false, reference = false, json_schema = false;
+    std::string reference_folder;
+    bool diff_json = false, json_schema = false;
   };
   const auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("config", "print the resolved configuration");
   CLI::Option* file = command->add_option("run.yaml", o->run.file, "the run file");
   command->add_option("--set", o->run.sets, "override a key")->allow_extra_args(false);
-  command->add_flag("--reference", o->reference, "all keys, as docs/configuration.md")
-      ->excludes(file);
+  CLI::Option* reference =
+      command
+          ->add_option("--reference", o->reference_folder,
+                       "print all keys; with a folder, write their pages into it instead: "
+                       "FOLDER/configuration.md and FOLDER/configuration/")
+          ->type_name("[FOLDER]")
+          ->expected(0, 1)
+          ->excludes(file);
   command->add_flag("--json-schema", o->json_schema, "for editors")->excludes(file);
   CLI::Option* diff =
       command
@@ -272,10 +303,14 @@ void AddConfig(CLI::App& app, runtime::World& world) {
                    "train adapters of this rank next to the model's frozen weights")
       ->check(CLI::Range(1, 1 << 20))
       ->needs(model);
-  command->callback([&world, o] {
+  command->callback([&world, o, reference] {
     o->starting.sets = o->run.sets;
-    if (o->reference) {
-      PrintAnswer(config::ReferenceMarkdown());
+    if (reference->count() > 0) {
+      if (o->reference_folder.empty()) {
+        PrintReference();
+      } else if (world.rank() == 0) {
+        WriteReference(o->reference_folder);
+      }
     } else if (o->json_schema) {
       PrintAnswer(config::JsonSchema());
     } else if (!o->starting.model.empty()) {

@@ -303,6 +303,9 @@ void Complete(Settings& settings) {
 
 std::vector<Setting> Rows() {
   std::vector<Setting> rows = TextFileSettings();
+  for (Setting& row : rows) {
+    if (row.derived == "required") row.derived = "required without `synthetic`";
+  }
   const auto share = [](const char* name, const char* doc, double otherwise) {
     return Setting{.name = name,
                    .type = Setting::Type::kFloat,

@@ -16,8 +16,8 @@ SEARCHED_LAST = ("extending", "changelog", "contributing", "configuration", "mea
 KEY_TABLES = """
 <style>
 .md-typeset table:not([class]) td:not(:first-child) code { overflow-wrap: anywhere; }
-.md-typeset table:not([class]) td:last-child { min-width: 18rem; }
-.md-typeset table:not([class]) td:nth-child(2) { min-width: 7rem; }
+.md-typeset table:not([class]):not(:has(th code)) td:last-child { min-width: 18rem; }
+.md-typeset table:not([class]):not(:has(th code)) td:nth-child(2) { min-width: 7rem; }
 </style>"""
 LIST_ITEM = re.compile(r"([-*]|\d+\.) ")
 
@@ -133,7 +133,7 @@ def on_page_markdown(markdown, page, config, files):
         page.meta["search"] = {"boost": 0.5}
     lines = list(for_python_markdown(markdown.split("\n")))
     lines = [for_tables(line) if line.startswith("|") else line for line in lines]
-    if name.startswith("configuration"):  # tables of keys: room for the meaning
+    if name.startswith("configuration"):  # tables of keys: room for the meaning, none where columns are families
         lines.append(KEY_TABLES)
     # In code, what looks like a link names no file, and stays as it is.
     return LINK.sub(lambda m: m[1] + site_link(name, m[2], m[3]), "\n".join(lines))

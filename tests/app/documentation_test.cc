@@ -20,21 +20,16 @@ using testing::Not;
 constexpr std::string_view kBudget =
     "# A budget in bytes\n\nAll of it.\n\n## When nothing fits\n\nIt is refused.\n\n"
     "```\n# no heading\n```\n\n### More\n\nDeeper.\n\n## The end\n\nLast.\n";
-constexpr std::string_view kKeys =
-    "# Configuration\n\n## Top level\n\n| key | type | default | meaning |\n|---|---|---|---|\n"
-    "| `device` | `cpu`, `cuda` | `cpu` | Where. |\n\n## memory\n\n"
-    "| key | type | default | meaning |\n|---|---|---|---|\n"
-    "| `memory.budget` | bytes \\| share | not set | The line. |\n"
-    "| `memory.device` | string | not set | A card. |\n";
 
 // docs/ as a program has it next to it.
 struct PagesFolder {
   PagesFolder() {
-    for (const char* folder : {"docs/how", "docs/measured", "docs/studies"}) {
+    for (const char* folder : {"docs/configuration", "docs/how", "docs/measured", "docs/studies"}) {
       std::filesystem::create_directories(root / folder);
     }
     root.Write("docs/budget.md", kBudget);
-    root.Write("docs/configuration.md", kKeys);
+    root.Write("docs/configuration.md", "# Configuration\n");
+    root.Write("docs/configuration/memory.md", "# Keys of memory\n");
     root.Write("docs/commands.md", "# Commands\n");
     root.Write("docs/how/solver.md", "# How the solver works\n\n## Chains of blocks\n");
     root.Write("docs/how/kernels.md", "# How kernels work\n");
@@ -49,13 +44,14 @@ struct PagesFolder {
 
 TEST(Documentation, ListsPagesOfSubfoldersLast) {
   EXPECT_THAT(PagesFolder().Read().List(),
-              testing::StartsWith("budget            A budget in bytes\n"
-                                  "commands          Commands\n"
-                                  "configuration     Configuration\n"
-                                  "studies           Studies\n"
-                                  "how/kernels       How kernels work\n"
-                                  "how/solver        How the solver works\n"
-                                  "measured/kernels  Kernels, measured\n"));
+              testing::StartsWith("budget                A budget in bytes\n"
+                                  "commands              Commands\n"
+                                  "configuration         Configuration\n"
+                                  "studies               Studies\n"
+                                  "configuration/memory  Keys of memory\n"
+                                  "how/kernels           How kernels work\n"
+                                  "how/solver            How the solver works\n"
+                                  "measured/kernels      Kernels, measured\n"));
 }
 
 TEST(Documentation, FindsAPageByWhatLinksAndMessagesCallIt) {
@@ -94,13 +90,21 @@ TEST(Documentation, AnchorsAreThoseOfGitHub) {
 TEST(Documentation, PrintsTheRowsOfKeys) {
   const PagesFolder folder;
   const Documentation documentation = folder.Read();
-  EXPECT_EQ(documentation.Text("memory.budget"),
-            "memory.budget\n  type: bytes | share\n  default: not set\n  meaning: The line.\n");
-  EXPECT_EQ(documentation.Text("device"),
-            "device\n  type: `cpu`, `cuda`\n  default: `cpu`\n  meaning: Where.\n");
-  EXPECT_THAT(documentation.Text("memory"),
+  EXPECT_THAT(documentation.Text("memory.budget"),
+              testing::StartsWith("memory.budget\n  type: size\n  default: not set\n"
+                                  "  meaning: Most memory the run may use: "));
+  EXPECT_THAT(documentation.Text("device"),
+              testing::StartsWith("device\n  type: `auto`, `cpu`, `cuda`\n  default: `auto`\n"));
+  EXPECT_THAT(
+      documentation.Text("model.tied"),
+      testing::AllOf(HasSubstr("gpt2: true; llama"), HasSubstr("`model.family`: `gemma2`")));
+  EXPECT_THAT(documentation.Text("amp.fp8"), testing::StartsWith("amp.fp8.recipe\n"));
+  EXPECT_THAT(documentation.Text("memory"),  // not the page of that name
               testing::AllOf(HasSubstr("memory.budget\n"), HasSubstr("\nmemory.device\n"),
-                             Not(HasSubstr("cuda"))));
+                             Not(HasSubstr("# Keys")), Not(HasSubstr("lora.rank"))));
+  EXPECT_EQ(documentation.Text("configuration/memory"), "# Keys of memory\n");
+  EXPECT_EQ(documentation.PageOf("memory.budget").topic, "configuration/memory");
+  EXPECT_EQ(documentation.PageOf("extends").topic, "configuration");
 }
 
 TEST(Documentation, PrintsAWordOfTheGlossary) {
@@ -145,7 +149,7 @@ class DocsCommand : public testing::Test {
 
 TEST_F(DocsCommand, PrintsThePagesNextToTheProgram) {
   EXPECT_EQ(ExpectExit(0, Run("$plimsoll docs docs/budget.md")).out, kBudget);
-  EXPECT_THAT(ExpectExit(0, Run("$plimsoll docs")).out, HasSubstr("measured/kernels  Kernels"));
+  EXPECT_THAT(ExpectExit(0, Run("$plimsoll docs")).out, HasSubstr("measured/kernels      Kernels"));
   ExpectRefusal(Run("$plimsoll docs budgte"), {"near: budget"});
 }
 
@@ -154,15 +158,17 @@ TEST_F(DocsCommand, OpensTheBuiltSiteElseTheFile) {
       "printf '#!/bin/sh\\necho opened $1\\n' >../bin/xdg-open; chmod +x ../bin/xdg-open\n"
       "PATH=$PWD/../bin:$PATH $plimsoll docs --open ";
   EXPECT_THAT(ExpectExit(0, Run(open + "budget")).out, HasSubstr("/docs/budget.md\n"));
-  std::filesystem::create_directories(folder_.root / ".cache/docs/site/studies");
-  for (const char* page : {"index", "budget", "configuration", "studies/index"}) {
+  for (const char* folder : {"configuration", "studies"}) {
+    std::filesystem::create_directories(folder_.root / std::string(".cache/docs/site/") + folder);
+  }
+  for (const char* page : {"index", "budget", "configuration/memory", "studies/index"}) {
     folder_.root.Write(fmt::format(".cache/docs/site/{}.html", page), "<html>");
   }
   EXPECT_THAT(ExpectExit(0, Run(open + "budget#the-end")).out,
               testing::ContainsRegex("opened file://.*/site/budget.html#the-end\n"));
   EXPECT_THAT(ExpectExit(0, Run(open + "studies")).out, HasSubstr("/site/studies/index.html\n"));
   EXPECT_THAT(ExpectExit(0, Run(open + "memory.budget")).out,
-              HasSubstr("/site/configuration.html\n"));
+              HasSubstr("/site/configuration/memory.html\n"));
   EXPECT_THAT(ExpectExit(0, Run(open)).out, HasSubstr("/site/index.html\n"));
   ExpectRefusal(Run(open + "budgte"), {"near: budget"});
 }

@@ -14,7 +14,7 @@ bin/plimsoll --version | grep -q '^plimsoll ' || fail "no version"
 plan=$(bin/plimsoll plan configs/techniques/block.yaml --set memory.calibrate=false)
 grep -q '^predicted step: ' <<<"$plan" || fail "no plan"
 bin/plimsoll docs | grep -q '^budget  *A budget in bytes$' || fail "no documentation"
-for file in LICENSE README.md docs/configuration.md licences/libyaml-cpp-dev licences/libjs-chart.js; do
+for file in LICENSE README.md docs/configuration.md docs/configuration/model.md licences/libyaml-cpp-dev licences/libjs-chart.js; do
   [ -s "$file" ] || fail "no $file"
 done
 readelf -d bin/plimsoll | grep -q 'ORIGIN/../lib' || fail "the program does not look into lib/"

@@ -79,7 +79,7 @@ class Contents(unittest.TestCase):
                 content = wheel.read(name)
                 expected = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).decode().rstrip("=")
                 self.assertEqual((digest, int(size)), ("sha256=" + expected, len(content)), name)
-            for end in ["plimsoll/docs/configuration.md", "plimsoll/configs/quickstart.yaml",
+            for end in ["plimsoll/docs/configuration.md", "plimsoll/docs/configuration/model.md", "plimsoll/configs/quickstart.yaml",
                         "licenses/LICENSE", "licenses/libyaml-cpp-dev", "licenses/libjs-chart.js"]:
                 self.assertTrue([name for name in wheel.namelist() if name.endswith(end)], end)
 

@@ -131,7 +131,7 @@ void OptimizerKeys(std::vector<Key>& keys) {
                 "rise through once. Only `step` has to wait for all gradients (`in_backward`).");
   optimizer.Add("in_backward", &O::in_backward,
                 "Updates each parameter within the backward pass, as soon as its gradient is "
-                "complete and nothing reads its weight any more: gradients then never all stand at "
+                "complete and nothing reads its weight any more: gradients then never all exist at "
                 "once, and all numbers are the same. Not where an update waits for all gradients: "
                 "with `clip_grad_norm`, loss scaling, and steps that may be skipped; and gradients "
                 "of several micro-steps stay where they are, unless `train.blocks_first` is set or "

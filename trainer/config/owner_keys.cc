@@ -69,15 +69,19 @@ SettingValue SettingOf(const Value& value) {
       value);
 }
 
-// An owner's description of a key's default: in words, or the value.
-std::string DefaultOf(const Setting& setting) {
+// A default that is not a constant, in words. Empty: it is a constant.
+std::string DefaultInWords(const Setting& setting) {
   if (!setting.derived.empty()) return setting.derived;
-  if (!setting.required.empty()) return "required";
+  return setting.required.empty() ? "" : "required";
+}
+
+std::string DefaultValue(const Setting& setting) {
   return ToText(TypeOf(setting), ValueOf(setting.default_value));
 }
 
 // "gpt2: true; llama, qwen2: false"; if all owners have the same text, that text alone.
-std::string Joined(const std::vector<std::pair<std::string, std::string>>& by_owner) {
+std::string Joined(const std::vector<std::pair<std::string, std::string>>& by_owner,
+                   const char* separator) {
   std::vector<std::pair<std::string, std::vector<std::string>>> texts;
   for (const auto& [owner, text] : by_owner) {
     const auto known = std::ranges::find(texts, text, [](const auto& one) { return one.first; });
@@ -92,7 +96,7 @@ std::string Joined(const std::vector<std::pair<std::string, std::string>>& by_ow
   for (const auto& [text, owners] : texts) {
     parts.push_back(fmt::format("{}: {}", fmt::join(owners, ", "), text));
   }
-  return fmt::format("{}", fmt::join(parts, "; "));
+  return fmt::format("{}", fmt::join(parts, separator));
 }
 
 Key KeyOf(const std::string& section, const std::string& name) {
@@ -120,12 +124,13 @@ Key KeyOf(const std::string& section, const std::string& name) {
       key.when_values = setting->when_values;
     }
     docs.emplace_back(owner.name, setting->doc);
-    defaults.emplace_back(owner.name, DefaultOf(*setting));
-    derived |= !setting->derived.empty() || !setting->required.empty();
+    const std::string words = DefaultInWords(*setting);
+    defaults.emplace_back(owner.name, words.empty() ? DefaultValue(*setting) : words);
+    derived |= !words.empty();
     key.default_value = ValueOf(setting->default_value);
   }
-  key.doc = Joined(docs);
-  const std::string told = Joined(defaults);
+  key.doc = Joined(docs, " ");
+  const std::string told = Joined(defaults, "; ");
   if (derived || told != defaults.front().second) key.derived = told;
   const bool model = section == "model";
   key.get = [name, model, unset = key.default_value](const RunConfig& config) {
@@ -190,6 +195,16 @@ std::vector<std::string> OwnersOf(const std::string& section) {
   std::vector<std::string> names;
   for (const Owner& owner : Owners(section)) names.push_back(owner.name);
   return names;
+}
+
+std::string OwnersDefault(const Key& key, const std::string& owner) {
+  for (const Owner& one : Owners(key.Section())) {
+    const auto setting = std::ranges::find(one.settings, key.Name(), &Setting::name);
+    if (one.name != owner || setting == one.settings.end()) continue;
+    const std::string words = DefaultInWords(*setting);
+    return words.empty() ? fmt::format("`{}`", DefaultValue(*setting)) : words;
+  }
+  return "";
 }
 
 UserError ErrorOf(const RunConfig& config, const std::string& section, const SettingError& error) {

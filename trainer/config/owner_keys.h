@@ -14,6 +14,9 @@ namespace plimsoll::config {
 // If owners describe a key differently, each description is named with its owners.
 std::vector<Key> OwnersKeys(const std::string& section);
 std::vector<std::string> OwnersOf(const std::string& section);
+// The default that an owner declares for a key of its section, in Markdown; empty: it declares
+// none.
+std::string OwnersDefault(const Key& key, const std::string& owner);
 
 // Copies the places of the given keys into the owner's settings, and derives open values. Throws a
 // UserError that names key and place.

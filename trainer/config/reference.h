@@ -1,14 +1,27 @@
-// Writes the schema as documentation and as a JSON schema for editors.
+// The schema of keys as documentation: the pages docs/configuration.md and docs/configuration/, and
+// the rows that `plimsoll docs KEY` prints.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace plimsoll::config {
 
-// The text of docs/configuration.md.
-std::string ReferenceMarkdown();
+struct ReferencePage {
+  std::string path;  // in docs/: "configuration.md", "configuration/model.md"
+  std::string text;
+};
 
-// JSON Schema (draft 7) of a configuration file, for completion and checks in editors.
-std::string JsonSchema();
+// The index, and then a page for each section that has keys.
+std::vector<ReferencePage> ReferencePages();
+
+// A key in words, in Markdown.
+struct KeyRow {
+  std::string key, type, default_value, meaning;
+  std::string topic;  // of its page: "configuration/model"
+};
+
+// All keys, in the order of the pages.
+const std::vector<KeyRow>& KeyRows();
 
 }  // namespace plimsoll::config

@@ -57,7 +57,7 @@ void DataKeys(std::vector<Key>& keys) {
            "place of an earlier `train`, and the other way round.");
   data.Add("order", &D::order,
            "Order of windows: shuffled by seed and step, or one after the other.");
-  data.Add("seed", &D::seed, "Seed of that order, and of what is made up.")
+  data.Add("seed", &D::seed, "Seed of the order of samples, and of what is made up.")
       .Between(0, kSeeds)
       .Derived("`train.seed`");
   data.Add("format", &D::format,
@@ -129,8 +129,8 @@ void TrainKeys(std::vector<Key>& keys) {
       .Between(0, kEpochs);
   train
       .Add("stop_after", &T::stop_after,
-           "End after so many of them, as if the rest were to follow: the learning rate is that of "
-           "the whole run; 0: make all.")
+           "End after this number of steps, as if the rest were to follow: the learning rate is "
+           "that of the complete run; 0: make all.")
       .Between(0, kSteps);
   train
       .Add("micro_batch", &T::micro_batch,
@@ -149,14 +149,14 @@ void TrainKeys(std::vector<Key>& keys) {
   train.Add("accumulate", &T::accumulate, "Micro-steps whose gradients make one update.")
       .Between(1, kMillions)
       .Derived("1; with a global batch, what makes it up");
-  train.Add(
-      "blocks_first", &T::blocks_first,
-      "With several micro-steps: one program holds all of them, and all go through the first "
-      "block, then all through the second, and back likewise. All numbers are the same. The "
-      "gradients of a block are then complete while no others stand, so that "
-      "`optimizer.in_backward` frees them, and activations of all micro-steps stand instead "
-      "(docs/parameter_memory.md). No effect where the head is the embedding (tied). `auto`: if "
-      "that is fastest within the budget.");
+  train.Add("blocks_first", &T::blocks_first,
+            "With several micro-steps: one program holds all of them, and all go through the first "
+            "block, then all through the second, and back likewise. All numbers are the same. The "
+            "gradients of a block are then complete while no others exist, so that "
+            "`optimizer.in_backward` frees them, and activations of all micro-steps exist "
+            "instead (docs/parameter_memory.md). No effect where the head is the embedding (tied). "
+            "`auto`: if "
+            "that is fastest within the budget.");
   train
       .Add("global_batch", &T::global_batch,
            "Sequences per update over all data ranks; `accumulate` follows, within its own limits.")
@@ -185,7 +185,7 @@ void TrainKeys(std::vector<Key>& keys) {
       .Between(0, kSteps);
   train
       .Add("early_stop", &T::early_stop,
-           "Stop after so many evaluations without improvement; 0: never.")
+           "Stop after this number of evaluations without improvement; 0: never.")
       .Between(0, kSteps);
   train.Add("monitor", &T::monitor,
             "The metric of evaluations that `save.best` and `early_stop` look at: `loss`, or one "
@@ -208,8 +208,8 @@ void TechniqueKeys(std::vector<Key>& keys) {
           "Type of activations and matrix products; `tf32`: float32, products on a GPU's matrix "
           "units with operands rounded to TF32.");
   amp.Add("master_weights", &A::master_weights,
-          "float32 weights behind the low-precision ones; without them (bf16) updates round "
-          "stochastically.")
+          "float32 copies of the low-precision weights, which updates change; without them (bf16) "
+          "updates round stochastically.")
       .When("amp.dtype", low);
   amp.Add(
       "grad_dtype", &A::grad_dtype,
@@ -291,7 +291,8 @@ void TechniqueKeys(std::vector<Key>& keys) {
   SectionKeys<C> checkpointing(keys, "checkpointing", &RunConfig::checkpointing);
   checkpointing.Add("policy", &C::policy,
                     "Which results of the forward pass are kept for the backward pass: all "
-                    "(`none`), the inputs of blocks (`block`, or of `every` so many), all but "
+                    "(`none`), the inputs of all blocks (`block`) or of one in N (`every`; N is "
+                    "`checkpointing.every`), all but "
                     "those named in `recompute` (`selective`), or what is fastest within "
                     "`memory.budget` (`auto`).");
   checkpointing.Add("every", &C::every, "Blocks between kept block inputs.")
@@ -360,7 +361,7 @@ void TechniqueKeys(std::vector<Key>& keys) {
       .Add("calibration", &Memory::calibration,
            "Folder with a calibration and the profiles of GPUs, such as a copy of "
            "`~/.cache/plimsoll`: taken as they are, nothing is timed or kept.")
-      .Derived("that cache, which learns");
+      .Derived("`~/.cache/plimsoll`, which learns");
   memory
       .Add("summary", &Memory::summary,
            "What is printed at the end: five lines, or also what memory was used for.")
@@ -411,8 +412,8 @@ void TechniqueKeys(std::vector<Key>& keys) {
                "ranks compute what one would (docs/batch_norm.md).");
   parallel
       .Add("bucket_cap_mb", &ParallelConfig::bucket_cap_mb,
-           "Gradients are summed in buckets of at least so many MiB; auto: a thirty-second of "
-           "all gradients, at least 25 and at most 200.")
+           "Gradients are summed in buckets of at least this number of MiB; auto: a thirty-second "
+           "of all gradients, at least 25 and at most 200.")
       .As(Type::kAutoOrInt)
       .Between(1, kMillions);
   parallel
@@ -478,9 +479,10 @@ void RunKeys(std::vector<Key>& keys) {
   save.Add("signal", &SaveConfig::signal,
            "A signal that is treated like SIGTERM: what a scheduler sends before it takes the "
            "machine away.");
-  save.Add("async", &SaveConfig::async,
-           "Write snapshots while training goes on, from a copy of the state. The plan has memory "
-           "for it: of the host when training on a GPU.");
+  save.Add(
+      "async", &SaveConfig::async,
+      "Write snapshots while training continues, from a copy of the state. The plan has memory "
+      "for it: of the host when training on a GPU.");
   save.Add("model", &SaveConfig::model, "Write the trained weights at the end, to `model/`.");
 
   using Divergence = DivergenceConfig;
@@ -490,9 +492,10 @@ void RunKeys(std::vector<Key>& keys) {
                  "run with an error (`stop`), leave the step's update out (`skip`), or go back to "
                  "the last good snapshot, with a lower learning rate and other data (`rollback`).");
   divergence
-      .Add("spike", &Divergence::spike,
-           "A loss so many standard deviations above the mean of the `window` losses before it is "
-           "a spike; 0: none is.")
+      .Add(
+          "spike", &Divergence::spike,
+          "A loss is a spike if it is above the mean of the `window` losses before it by more than "
+          "this number of standard deviations; 0: none is.")
       .Between(0, kThousands);
   divergence
       .Add("window", &Divergence::window,
@@ -561,7 +564,7 @@ void RunKeys(std::vector<Key>& keys) {
   debug.Add("check_arena", &D::check_arena,
             "Measure by canaries the arena bytes that are really used.");
   debug.Add("host_apart", &D::host_apart,
-            "On a CPU: plan as if the host's memory were another one, as beside a GPU, to try a "
+            "On a CPU: plan as if the host's memory were another one, as with a GPU, to try a "
             "GPU's choices of places.");
 }
 
@@ -585,8 +588,8 @@ const std::vector<Key>& Schema() {
 
 const std::vector<SectionInfo>& Sections() {
   static const std::vector<SectionInfo> sections = {
-      {"model", "What is trained: a shape, or `init_from` a checkpoint."},
-      {"data", "What it is trained on."},
+      {"model", "What is trained: a shape, or `init_from` a checkpoint (docs/models.md)."},
+      {"data", "What the model is trained on (docs/data.md)."},
       {"train", "How long, in what batches, and what is reported."},
       {"preference", "Learning from pairs of answers (docs/preferences.md)."},
       {"lora", "Low-rank adapters that are trained in place of the model (docs/fine_tuning.md)."},
@@ -595,19 +598,23 @@ const std::vector<SectionInfo>& Sections() {
       {"objectives",
        "Of a model with several losses: what of `optimizer` and `schedule` is one objective's own, "
        "as in `objectives: {critic: {optimizer: {lr: 4e-4}}}`. The rest is the run's "
-       "(docs/extending.md)."},
-      {"amp", "Mixed precision."},
-      {"checkpointing", "Which activations are saved, recomputed or offloaded."},
-      {"memory", "The memory line."},
+       "(docs/extending/several_losses.md)."},
+      {"amp", "Mixed precision (docs/mixed_precision.md)."},
+      {"checkpointing",
+       "Which activations are saved, recomputed or offloaded (docs/checkpointing.md)."},
+      {"memory",
+       "The memory budget (docs/budget.md), and where weights and gradients live "
+       "(docs/parameter_memory.md)."},
       {"parallel",
-       "How the work is divided among ranks. `parallel: auto` stands for `auto` of all keys that "
-       "may have it: the mesh and ZeRO stage that are the fastest within `memory.budget`.",
+       "How the work is divided among ranks (docs/parallelism.md). `parallel: auto` means "
+       "`auto` for all keys that may have it: the mesh and ZeRO stage that are the fastest within "
+       "`memory.budget`.",
        /*may_be_auto=*/true},
-      {"run", "Where the run's files go, and what it is called."},
+      {"run", "Where the run's files go (docs/reports.md), and what it is called."},
       {"log", "Metrics for people and other programs, in the run directory (docs/reports.md)."},
-      {"save", "Snapshots of the training state."},
+      {"save", "Snapshots of the training state (docs/snapshots.md)."},
       {"divergence", "What happens when training diverges (docs/divergence.md)."},
-      {"sample", "Text generated while training and by `plimsoll generate`."},
+      {"sample", "Text generated while training and by `plimsoll generate` (docs/inference.md)."},
       {"debug", "Checks and dumps."},
   };
   return sections;

@@ -1,15 +1,13 @@
-// The table itself, and the texts generated from it.
+// The table itself, and the JSON schema made of it.
 
 #include "trainer/config/schema.h"
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 
-#include "trainer/config/reference.h"
+#include "trainer/config/json_schema.h"
 #include "trainer/config/suggest.h"
 
 namespace plimsoll::config {
@@ -144,21 +142,6 @@ TEST(Suggest, FindsEveryKey) {
   }
   EXPECT_EQ(NearestKey("train.completely_unrelated"), "");
   EXPECT_EQ(NearestKey(std::string(100000, 'x')), "");
-}
-
-TEST(Reference, CheckedInFileIsCurrent) {
-  std::ifstream file("docs/configuration.md");
-  ASSERT_TRUE(file) << "docs/configuration.md is missing";
-  std::stringstream text;
-  text << file.rdbuf();
-  EXPECT_EQ(text.str(), ReferenceMarkdown())
-      << "run: plimsoll config --reference > docs/configuration.md";
-}
-
-TEST(Reference, NamesEveryKey) {
-  const std::string text = ReferenceMarkdown();
-  for (const Key& key : Schema())
-    EXPECT_NE(text.find("| `" + key.path + "` |"), std::string::npos) << key.path;
 }
 
 TEST(JsonSchema, HasEveryKeyAndNoOther) {
