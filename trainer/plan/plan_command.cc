@@ -285,7 +285,7 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
   const memory::MemoryPlan& plan = step.Largest().plan;
   const bool fits = Fits(config, plan);
   const bool too_large = !fits && MemoryLineOf(config).of_card;
-  if (!too_large) CheckBudget(config, plan);
+  if (!too_large) CheckBudget(config, plan, StageOf(step.Largest()));
   const WaysToFit ways = too_large ? WaysToFitGpu(config, plan) : WaysToFit();
   const memory::CostModel cost = CostModelFor(config, step.Programs());
   const double predicted = PredictSeconds(compiled, step.others, cost);

@@ -12,6 +12,9 @@
 
 namespace plimsoll::trainer {
 
+// The stage of a pipeline that was compiled; 0: of a run without stages.
+int64_t StageOf(const CompiledStep& compiled);
+
 // A run's step, and those of the other stages of a pipeline.
 struct PlannedStep {
   CompiledStep first;
