@@ -83,6 +83,11 @@ std::string FingerprintOf(const CompiledStep& compiled);
 // several ranks; empty when no rank throws.
 std::string FirstProblem(runtime::RankGroup& ranks, FunctionRef<void()> action);
 
+// Runs `action` on all ranks of the group; all ranks call. If it throws a UserError on some ranks,
+// throws on every rank that of the first of them, with that rank's number unless it is 0: all ranks
+// then clean up, and end with one exit code.
+void RequireOnAll(runtime::RankGroup& ranks, FunctionRef<void()> action);
+
 class Ranks {
  public:
   // All ranks call this. Throws an InternalError unless the mesh has as many ranks as the world.
@@ -117,6 +122,9 @@ class Ranks {
   std::string FirstProblem(FunctionRef<void()> action) {
     return trainer::FirstProblem(world_, action);
   }
+
+  // trainer::RequireOnAll of all ranks.
+  void RequireOnAll(FunctionRef<void()> action) { trainer::RequireOnAll(world_, action); }
 
   // True on all ranks when `here` is true on any rank.
   bool Any(bool here);
