@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "trainer/config/load.h"
 
 namespace plimsoll::trainer {
 
@@ -31,11 +30,6 @@ struct PlanCommand {
   std::string diff;
   std::string fail_above;  // the growth that is allowed then: "1%"; empty: any
 };
-
-// Loads the run file of a command for as many ranks, with the command's overrides, then `sets`,
-// and for the device that it names.
-config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
-                           const config::RankCount& ranks);
 
 // Prints bytes by role, the peak, the arena and its fragmentation, FLOPs and the predicted time of
 // a step. With a budget it also prints the candidate plans, with `sweep` the time–memory front,
