@@ -15,6 +15,7 @@ std::string WaitsForGradients(const RunConfig& config);
 // A UserError names the key that contradicts another; a warning, one without an effect: adapters,
 // checkpointing, averages, updates within the backward pass, the order of micro-steps, and what
 // follows a divergence. Changes nothing. After the model, the batch and the types are resolved.
-void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings);
+void CheckTechniques(const RunConfig& config, const RankCount& ranks,
+                     std::vector<std::string>& warnings);
 
 }  // namespace plimsoll::config

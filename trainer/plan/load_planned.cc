@@ -1,11 +1,9 @@
 #include "trainer/plan/load_planned.h"
 
 #include <algorithm>
-#include <exception>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/known_gpus.h"
 
@@ -55,23 +53,8 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
 }
 
 config::Loaded LoadRanks(const PlanCommand& command) {
-  const auto ranks = config::RankCount::AskedBy("--ranks", command.ranks);
-  const std::vector<std::string> open = OpenLayout(command.sets);
-  std::vector<std::string> of_stages = open;
-  std::erase(of_stages, "parallel.tensor=auto");
-  std::exception_ptr of_file;
-  try {
-    config::Loaded loaded = LoadPlanned(command, of_stages, ranks);
-    if (loaded.config.parallel.pipeline > 1) return loaded;
-  } catch (const UserError&) {
-    of_file = std::current_exception();  // which other layouts than the file's may not have
-  }
-  try {
-    return LoadPlanned(command, open, ranks);
-  } catch (const UserError&) {
-    if (of_file) std::rethrow_exception(of_file);
-    throw;
-  }
+  return LoadPlanned(command, OpenLayout(command.sets),
+                     config::RankCount::AskedBy("--ranks", command.ranks));
 }
 
 }  // namespace plimsoll::trainer

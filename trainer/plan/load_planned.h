@@ -14,8 +14,8 @@ namespace plimsoll::trainer {
 config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
                            const config::RankCount& ranks);
 
-// Loads it for `command.ranks` ranks, with an open layout. Of a pipeline only the data ranks and ZeRO
-// are open.
+// Loads it for `command.ranks` ranks, with every layout of these that has as many stages as the
+// file says: the layout is open but for what the command sets.
 config::Loaded LoadRanks(const PlanCommand& command);
 
 }  // namespace plimsoll::trainer
