@@ -19,7 +19,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   bool Asked() const;
-  std::string Name() const;  // of the signal that came: "SIGTERM"
+  std::string Name() const;  // of the signal that came: "SIGTERM"; empty: none
 
  private:
   std::vector<int> handled_;

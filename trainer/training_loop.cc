@@ -121,7 +121,7 @@ ExitCode TrainingLoop::Run() {
   }
   run_.ranks.StopWatching();  // the others wait while the model is written
   if (stopped_by_signal_) {
-    EndStatus(RunStatus::State::kStopped, signals_->Name());
+    EndStatus(RunStatus::State::kStopped, signal_);
     progress.Line(fmt::format("stopped by a signal; {} from here",
                               GoesOnText(resume_command_, run_.ranks.size())));
     return ExitCode::kStoppedBySignal;
@@ -235,16 +235,22 @@ void TrainingLoop::Steps() {
   FinishSaving();
 }
 
-// True if any rank was asked: a signal may reach only some ranks, or some later.
+// True if any rank was asked: a signal may reach only some ranks, or some later. All ranks name
+// that of the first rank which one has reached.
 bool TrainingLoop::StopAsked() {
   if (!signals_) return false;
-  return run_.ranks.size() == 1 ? signals_->Asked() : run_.ranks.Any(signals_->Asked());
+  signal_ = signals_->Name();
+  if (run_.ranks.size() == 1) return !signal_.empty();
+  for (const std::string& name : run_.ranks.Gather(signal_)) {
+    signal_ = name;
+    if (!name.empty()) return true;
+  }
+  return false;
 }
 
 void TrainingLoop::EndBySignal() {
-  const std::string name = signals_->Name();  // empty: the signal reached another rank
   progress_->Line(fmt::format("{}: stopping after {} steps; once more ends the run at once",
-                              name.empty() ? "a signal to another rank" : name, steps_done_));
+                              signal_, steps_done_));
   stopped_ = stopped_by_signal_ = true;
   Save(steps_done_);
   FinishSaving();

@@ -78,6 +78,7 @@ class TrainingLoop {
   std::optional<Divergence> divergence_;
   std::optional<StepLog> log_;
   std::optional<StopSignals> signals_;
+  std::string signal_;  // that has asked for the end; empty: none
   bool stopped_ = false;
   bool stopped_by_signal_ = false;
   bool left_results_ = false;
