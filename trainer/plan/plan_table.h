@@ -51,8 +51,9 @@ void PrintLargest(const config::RunConfig& config, const std::string& key, bool 
 // ZeRO stages. UserError when none is possible, and when a choice is open and there is no budget.
 void PrintMeshes(const config::RunConfig& config, bool json);
 
-// Prints each parameter with its shape, how a rank stores it, whether it is trained, and its names
-// in checkpoints. UserError when no layout of the ranks that are open is possible.
+// Prints each parameter with its shape, how a rank stores it, on which stages, whether it is
+// trained, and its names in checkpoints. UserError when no layout of the ranks that are open is
+// possible.
 void PrintParameters(const config::RunConfig& config, bool json);
 
 }  // namespace plimsoll::trainer
