@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "memory/plan.h"
-#include "trainer/plan/plan_command.h"
+#include "trainer/plan/load_planned.h"
 #include "trainer/resolve/channels.h"
 #include "trainer/resolve/knobs.h"
 #include "trainer/resolve/run_budget.h"

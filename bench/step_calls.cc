@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "memory/cost_model.h"
 #include "memory/kind_rates.h"
-#include "trainer/plan/plan_command.h"
+#include "trainer/plan/load_planned.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/resolved_run.h"
 #include "trainer/resolve/run_costs.h"

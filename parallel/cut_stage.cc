@@ -44,6 +44,7 @@ class Cutter {
     FindMetrics(evaluates);
     FindTables();
     nodes_ = std::exchange(program_.mutable_nodes(), {});
+    size_t own = 0;  // nodes of the whole program that stay
     for (size_t n = 0; n < nodes_.size(); ++n) {
       if (n == update) {
         SumMetrics();
@@ -62,14 +63,16 @@ class Cutter {
         BeginPart(node, begins->second);
       }
       program_.mutable_nodes().push_back(std::move(node));
+      ++own;
       if (const auto part = own_parts_.find(n); part != own_parts_.end()) SumPart(part->second);
     }
     if (evaluates) SumMetrics();
     NameCrossing();
-    const size_t all = nodes_.size();
     graph::DropUnmentioned(program_);
-    return {true, fmt::format("stage {} of {}: {} of {} nodes", stage_, map_.stages(),
-                              program_.nodes().size(), all)};
+    const size_t added = program_.nodes().size() - own;
+    return {true, fmt::format(
+                      "stage {} of {}: {} of {} nodes{}", stage_, map_.stages(), own, nodes_.size(),
+                      added == 0 ? "" : fmt::format(", {} added to sum over stages", added))};
   }
 
  private:

@@ -22,6 +22,7 @@
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/knobs.h"
 #include "trainer/resolve/run_device.h"
+#include "trainer/resolve/stages_from.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -369,14 +370,37 @@ bool KeepsNumbers(const std::string& key) {
          std::ranges::find(kKeys, key) != std::end(kKeys);
 }
 
+namespace {
+
+// Whether stages, if there are any, train as one rank does, to the bit (docs/pipeline_stages.md).
+// On a GPU kernels are chosen by program.
+bool TrainsAsOneRank(const config::RunConfig& config, int64_t ranks) {
+  if (ranks != config.parallel.pipeline) return false;
+  if (ranks == 1) return true;
+  if (trainer::DeviceFrom(config) != runtime::DeviceKind::kCpu ||
+      config.amp.fp8_recipe != config::Fp8Recipe::kNone) {
+    return false;
+  }
+  try {
+    return !trainer::ShareTable(config, *trainer::ModelFrom(config));
+  } catch (const UserError&) {  // the model's files have gone since
+    return false;
+  }
+}
+
+}  // namespace
+
 RowFacts FactsOf(const config::RunConfig& config, int64_t ranks) {
   RowFacts facts;
   facts.automatic = config.checkpointing.policy == config::CheckpointPolicy::kAuto;
   facts.but_for_seed = Resolved(config, [](const std::string& key) { return !IsSeed(key); });
-  if (config.train.micro_batch > 0) {  // otherwise the solver's choice changes the order of sums
-    facts.numbers =
-        fmt::format("ranks: {}\n", ranks) +
-        Resolved(config, [](const std::string& key) { return !IsSeed(key) && !KeepsNumbers(key); });
+  if (config.train.micro_batch > 0) {  // else the solver's choice changes the sums
+    const bool as_one = TrainsAsOneRank(config, ranks);
+    facts.numbers = fmt::format("ranks: {}\n", as_one ? 1 : ranks) +
+                    Resolved(config, [&](const std::string& key) {
+                      const bool stages = key == "parallel.pipeline" || key == "parallel.stages";
+                      return !IsSeed(key) && !KeepsNumbers(key) && !(as_one && stages);
+                    });
   }
   return facts;
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "base/columns.h"
 #include "base/message.h"
@@ -51,7 +52,7 @@ PreparedRun::PreparedRun(const ResolvedRun& resolved, DeviceStart& device_start,
   CompiledStep compiled = CompileStep(resolved.options);
   begin("starting the device", "device");
   device = &device_start.Connected(ranks, config.parallel.nccl_max_ctas.value_or(0));
-  gpu->CheckFree(compiled.plan);
+  ranks.RequireOnAll([&] { gpu->CheckFree(compiled.plan); });
   if (profile) profiler.emplace(*device, *profile);
   begin(MemoryText(compiled.plan), "memory");
   // Returns the memory freed after reading text and planning, so that it does not count next to the
@@ -156,17 +157,21 @@ CompiledStep PreparedRun::CompileStep(CompileOptions options) {
   allocation = AllocationFrom(config, ranks.size());
   const auto start = std::chrono::steady_clock::now();
   options.rank = ranks.rank();
-  CompiledStep compiled = Compile(*model, options);
+  std::optional<CompiledStep> made;
+  ranks.RequireOnAll([&] { made = Compile(*model, options); });
+  CompiledStep& compiled = *made;
   const std::string warning = RefusalWarning(config, compiled);
   if (ranks.first() && !warning.empty()) PrintWarning(warning);
   record.plan = FingerprintOf(compiled);
   ranks.RequireAgreement(compiled);
   ranks.AddUpStages(compiled);
-  CheckBudget(config, compiled.plan);
+  // Stages have different plans.
+  ranks.RequireOnAll(
+      [&] { CheckBudget(config, compiled.plan, ranks.position().at(kPipelineAxis)); });
   if (allocation.planned) ranks.RequireHostMemory(compiled);
   gpu.emplace(config);
   compile_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return compiled;
+  return std::move(*made);
 }
 
 // Describes MakeSession's work, for the user.

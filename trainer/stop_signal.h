@@ -19,7 +19,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   bool Asked() const;
-  std::string Name() const;  // the received signal: "SIGTERM"
+  std::string Name() const;  // the received signal: "SIGTERM"; empty without one
 
  private:
   std::vector<int> handled_;

@@ -121,7 +121,7 @@ ExitCode TrainingLoop::Run() {
   }
   run_.ranks.StopWatching();  // the other ranks wait while the first one writes the model
   if (stopped_by_signal_) {
-    EndStatus(RunStatus::State::kStopped, signals_->Name());
+    EndStatus(RunStatus::State::kStopped, signal_);
     progress.Line(fmt::format("stopped by a signal; {} from here",
                               GoesOnText(resume_command_, run_.ranks.size())));
     return ExitCode::kStoppedBySignal;
@@ -235,16 +235,22 @@ void TrainingLoop::Steps() {
   FinishSaving();
 }
 
-// Whether any rank was asked to stop: a signal may reach only some ranks, or some later.
+// Whether any rank was asked to stop: a signal may reach only some ranks, or some later. Then sets
+// signal_ on all ranks to the signal of the first rank that received one.
 bool TrainingLoop::StopAsked() {
   if (!signals_) return false;
-  return run_.ranks.size() == 1 ? signals_->Asked() : run_.ranks.Any(signals_->Asked());
+  const bool several = run_.ranks.size() > 1;
+  if (!(several ? run_.ranks.Any(signals_->Asked()) : signals_->Asked())) return false;
+  signal_ = signals_->Name();
+  if (!several) return true;
+  const std::vector<std::string> names = run_.ranks.Gather(signal_);
+  signal_ = *std::ranges::find_if(names, [](const std::string& name) { return !name.empty(); });
+  return true;
 }
 
 void TrainingLoop::EndBySignal() {
-  const std::string name = signals_->Name();  // empty if another rank received the signal
   progress_->Line(fmt::format("{}: stopping after {} steps; once more ends the run at once",
-                              name.empty() ? "a signal to another rank" : name, steps_done_));
+                              signal_, steps_done_));
   stopped_ = stopped_by_signal_ = true;
   Save(steps_done_);
   FinishSaving();

@@ -80,6 +80,7 @@ class TrainingLoop {
   std::optional<Divergence> divergence_;
   std::optional<StepLog> log_;
   std::optional<StopSignals> signals_;
+  std::string signal_;  // the signal that ends the run; empty without one
   bool stopped_ = false;
   bool stopped_by_signal_ = false;
   bool left_results_ = false;

@@ -13,7 +13,7 @@
 
 #include "memory/h200_rates.h"
 #include "tests/trainer/config/config_files.h"
-#include "trainer/plan/plan_command.h"
+#include "trainer/plan/load_planned.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/resolved_run.h"
 #include "trainer/resolve/run_costs.h"

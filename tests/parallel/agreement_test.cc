@@ -89,5 +89,27 @@ TEST(Agreement, NamesTheFirstDifference) {
   ExpectMessage(fewer, {last + ": its carried tensors differ from rank 0's"});
 }
 
+TEST(Agreement, RefusesOnAllRanksWhatOneRefuses) {
+  runtime::World& world = TestWorld();
+  if (world.size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
+  EXPECT_NO_THROW(RequireOnAll(world, [] {}));
+  for (const int first : {0, 1}) {
+    ExitCode code = ExitCode::kDone;
+    std::string message;
+    try {
+      RequireOnAll(world, [&] {
+        if (world.rank() < first) return;
+        throw UserError("no \"room\" here",
+                        world.rank() == first ? ExitCode::kBudgetNotMet : ExitCode::kInternal);
+      });
+    } catch (const UserError& error) {
+      code = error.code();
+      message = error.what();
+    }
+    EXPECT_EQ(message, first == 0 ? "no \"room\" here" : "rank 1: no \"room\" here");
+    EXPECT_EQ(code, ExitCode::kBudgetNotMet);
+  }
+}
+
 }  // namespace
 }  // namespace plimsoll::trainer

@@ -127,6 +127,15 @@ update
 )");
 }
 
+// More nodes than the whole program has can be left.
+TEST(CutStage, CountsNodesOfTheModelApart) {
+  Program whole = Whole(true);
+  EXPECT_EQ(CutStage({{1, 1}, 0}).Run(whole).summary,
+            "stage 0 of 2: 10 of 20 nodes, 13 added to sum over stages");
+  Program forward = Whole(false);
+  EXPECT_EQ(CutStage({{1, 1}, 1}).Run(forward).summary, "stage 1 of 2: 7 of 13 nodes");
+}
+
 TEST(CutStage, GivesTheLossToTheLastStage) {
   const Program whole = Whole(false);
   graph::ExpectProgram(Stage(whole, {1, 1}, 1), R"(program train

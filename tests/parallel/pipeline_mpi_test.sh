@@ -161,6 +161,10 @@ refused 'parallel.zero: with pipeline stages' --set parallel.data=1 --set parall
 refused 'optimizer.ema: with pipeline stages' --set optimizer.ema=0.9
 refused 'train.freeze: leaves the first of 2 pipeline stages nothing' --set parallel.stages=[1,4] --set 'train.freeze=["embed.*", "block.0.*"]'
 refused 'memory.budget' --set checkpointing.policy=auto
+[ ! -e refused ] || fail "refused runs leave $(ls -A refused)"
+refused 'rank 1: --set: memory.budget: .* the plan of stage 1 needs' --set parallel.stages=[1,4] --set memory.budget=800KiB
+grep -q 'exit code 3' refused.txt || fail "$(cat refused.txt)"
+[ ! -e refused ] || fail "a run that its second stage refuses leaves $(ls -A refused)"
 refused 'the smallest plan of stage 0 needs' --set checkpointing.policy=auto --set memory.budget=50KiB
 refused 'train.micro_batch: with pipeline stages' --set train.micro_batch=auto --set train.global_batch=8
 refused 'stages need a block each' --set model.layers=1

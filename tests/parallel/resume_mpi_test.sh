@@ -114,6 +114,8 @@ wait $job || code=$?
 snapshot=$(printf 'signalled/snapshots/step-%09d' "$(wc -l <signalled/metrics.jsonl)")
 [ -e "$snapshot" ] || fail "no $snapshot: $(ls signalled/snapshots)"
 "$plimsoll" inspect signalled >inspect.txt || fail "$(cat inspect.txt)"
+grep -q '"reason": *"SIGTERM"' signalled/run.json || fail "no signal's name: $(cat signalled/run.json)"
+grep -q '^\[0\] SIGTERM: stopping after' signalled.txt || fail "$(cat signalled.txt)"
 
 start full
 prlimit --pid "$rank1" --fsize=20000:20000

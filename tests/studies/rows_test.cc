@@ -161,10 +161,11 @@ TEST_F(Configured, RowsClaimEqualBitsWhereNoNumberDiffers) {
       "  bf16 block: {amp.dtype: bf16, checkpointing.policy: block}\n"
       "  accumulated: {train: {micro_batch: 1, accumulate: 2}}\n"
       "  seed: {train.seed: 2}\n"
-      "  ranks: {parallel.data: 2}\n");
+      "  ranks: {parallel.data: 2}\n"
+      "  tied stages: {parallel.pipeline: 2}\n");
   const auto numbers = [&](size_t i) { return rows[i].facts.numbers; };
   for (size_t i = 1; i <= 4; ++i) EXPECT_EQ(numbers(i), numbers(0)) << rows[i].name;
-  for (const size_t i : {5, 6, 7, 9}) EXPECT_NE(numbers(i), numbers(0)) << rows[i].name;
+  for (const size_t i : {5, 6, 7, 9, 10}) EXPECT_NE(numbers(i), numbers(0)) << rows[i].name;
   EXPECT_EQ(numbers(6), numbers(5));
   // Seeds distinguish runs, not rows.
   EXPECT_EQ(rows[8].facts.but_for_seed, rows[0].facts.but_for_seed);
@@ -172,6 +173,25 @@ TEST_F(Configured, RowsClaimEqualBitsWhereNoNumberDiffers) {
   EXPECT_EQ(rows[8].run_seeds[0].Text(), "2");
   EXPECT_TRUE(rows[4].facts.automatic);
   EXPECT_FALSE(rows[2].has_arena);
+}
+
+// On a CPU, unless they share a table or their ranks share a batch.
+TEST_F(Configured, StagesClaimTheBitsOfOneRank) {
+  const auto rows = Rows(
+      "set: {device: cpu, model.tied: false, train: {micro_batch: 1, accumulate: 4}}\n"
+      "variants:\n"
+      "  base: {}\n"
+      "  stages: {parallel.pipeline: 2}\n"
+      "  block: {parallel.pipeline: 2, checkpointing.policy: block}\n"
+      "  data: {parallel: {data: 2, pipeline: 2}}\n"
+      "  tied: {parallel.pipeline: 2, model.tied: true}\n"
+      "  tied alone: {model.tied: true}\n");
+  for (const StudyRow& row : rows) EXPECT_EQ(row.refused, "") << row.name;
+  const auto numbers = [&](size_t i) { return rows[i].facts.numbers; };
+  EXPECT_EQ(numbers(1), numbers(0));
+  EXPECT_EQ(numbers(2), numbers(0));
+  EXPECT_NE(numbers(3), numbers(0));
+  EXPECT_NE(numbers(4), numbers(5));
 }
 
 TEST_F(Configured, RanksFollowFromTheMesh) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "tests/support/expect_error.h"
 #include "tests/trainer/budget_command.h"
@@ -127,6 +128,27 @@ TEST_F(PlanParameters, AreListedWithBothNames) {
           .exit_code,
       0);
   ExpectError(Plan({"--parameters", "--sweep", "3"}, kLlama), 2, {"--parameters lists them alone"});
+}
+
+// Each names the stages that have it, and what it takes there.
+TEST_F(PlanParameters, NameTheirStages) {
+  const std::vector<std::string> staged = {"--parameters", "--set", "parallel.pipeline=2",
+                                           "train.accumulate=2", "parallel.stages=[1,3]"};
+  int64_t all = 0;
+  const json plan = PlanJson(staged);
+  for (const json& row : plan["parameters"]) {
+    const std::string name = row["name"];
+    const bool first = name == "embed.position.weight" || name.starts_with("block.0.");
+    EXPECT_EQ(row["stages"], name == "embed.token.weight" ? json({0, 1}) : json({first ? 0 : 1}))
+        << row;
+    EXPECT_GT(row["bytes"], 0) << row;
+    all += row["bytes"].get<int64_t>() * static_cast<int64_t>(row["stages"].size());
+  }
+  const std::string table = Plan(staged).out;
+  EXPECT_THAT(table, testing::ContainsRegex("^parameter .* stage +bytes"));
+  EXPECT_THAT(table, testing::ContainsRegex("\nblock.1.[^\n]* trained  1  +[0-9.]+ K?i?B"));
+  EXPECT_THAT(table, HasSubstr(", " + FormatBytes(all) + " on all stages together\n"));
+  EXPECT_FALSE(PlanJson({"--parameters"})["parameters"][0].contains("stages"));
 }
 
 // Adapters are parameters, too; the model's are frozen.

@@ -140,6 +140,31 @@ TEST_F(PlanRanks, KeepsWhatTheCommandSets) {
        "for 4; give numbers that divide 4, or --ranks 3"});
 }
 
+// Of a file with stages, those with as many.
+TEST_F(PlanRanks, LaysOutTheRanksOfStages) {
+  const auto layouts = [&](const std::string& parallel, const std::vector<std::string>& sets) {
+    std::vector<std::string> found;
+    const json plan = PlanJson(WithSets({"--ranks", "8"}, sets),
+                               kBudgetRun + ("parallel: {pipeline: 2" + parallel + "}\n"));
+    for (const json& mesh : plan.at("meshes")) {
+      EXPECT_EQ(mesh["pipeline"], 2);
+      EXPECT_EQ(mesh.contains("problem"), mesh["tensor"] == 4) << mesh;  // heads
+      found.push_back(fmt::format("{}x{}/{}", mesh["data"].get<int>(), mesh["tensor"].get<int>(),
+                                  mesh["zero"].get<int>()));
+    }
+    return found;
+  };
+  using testing::ElementsAre;
+  for (const char* parallel : {"", ", data: 4", ", tensor: 2, zero: 1", ", tensor: 3"}) {
+    EXPECT_THAT(layouts(parallel, {}), ElementsAre("4x1/0", "4x1/1", "2x2/0", "2x2/1", "1x4/0"));
+  }
+  EXPECT_THAT(layouts("", {"parallel.tensor=2"}), ElementsAre("2x2/0", "2x2/1"));
+  ExpectError(Plan({"--ranks", "3", "--set", "parallel.pipeline=2"}), 2,
+              {"--set: parallel.pipeline: 2 stages do not divide 3 ranks"});
+  ExpectError(Plan({"--set", "parallel.pipeline=2", "parallel.tensor=auto"}), 2,
+              {"auto does not choose stages"});
+}
+
 // A row says why a number that nobody wrote is impossible, and names no key.
 TEST_F(PlanRanks, NamesWhatCannotBeShared) {
   const std::string unet =

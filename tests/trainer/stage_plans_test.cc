@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "tests/support/temp_folder.h"
+#include "trainer/resolve/budget_error.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/resolved_run.h"
 #include "trainer/resolve/run_costs.h"
@@ -162,6 +163,21 @@ TEST(StagesFrom, CountSecondsOfAllParts) {
   EXPECT_NEAR(large.blocks[2], small.blocks[2], 1e-9 * small.blocks[2]);
   EXPECT_NEAR(small.blocks[1], small.blocks[4], 1e-3 * small.blocks[1]);
   EXPECT_GT(small.before, 0);
+}
+
+// Of a plan without choices, too.
+TEST(StagePlans, NameTheStageOfAPlanBeyondTheBudget) {
+  const config::RunConfig config = StagedRun({"parallel.stages=[1, 1, 4]", "memory.budget=1MiB"});
+  const auto model = ModelFrom(config);
+  const std::vector<CompiledStep> steps = StepsOf(*model, ResolveRun(config, *model).options);
+  EXPECT_NO_THROW(CheckBudget(config, steps[1].plan, 1));
+  try {
+    CheckBudget(config, steps[2].plan, 2);
+    FAIL() << steps[2].plan.arena_bytes;
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBudgetNotMet);
+    EXPECT_THAT(error.what(), HasSubstr("; the plan of stage 2 needs "));
+  }
 }
 
 }  // namespace

@@ -136,7 +136,8 @@ void CheckDivergence(const RunConfig& config) {
 }
 
 // Refuses or resets keys that cannot be combined with pipeline stages.
-void CheckPipeline(const RunConfig& config, std::vector<std::string>& warnings) {
+void CheckPipeline(const RunConfig& config, const RankCount& ranks,
+                   std::vector<std::string>& warnings) {
   const ParallelConfig& parallel = config.parallel;
   if (parallel.pipeline == 1) {
     if (!parallel.stages.empty() && config.IsSet("parallel.stages")) {
@@ -155,7 +156,9 @@ void CheckPipeline(const RunConfig& config, std::vector<std::string>& warnings) 
   for (const auto& [asked, key, reason] : std::initializer_list<Refusal>{
            {parallel.zero.value_or(1) > 1, "parallel.zero",
             "2 and 3 sum or gather in every micro-step, between a stage's sends; use 1, or 0"},
-           {parallel.open_mesh(), "parallel.tensor", "auto does not choose stages; give a number"},
+           // An option may ask for every layout.
+           {parallel.open_mesh() && *ranks.option == '\0', "parallel.tensor",
+            "auto does not choose stages; give a number"},
            {on_host(memory.weights), "memory.weights",
             "needs copies of the whole step's program; use device"},
            {on_host(memory.gradients), "memory.gradients",
@@ -224,7 +227,8 @@ std::string WaitsForGradients(const RunConfig& config) {
   return "";
 }
 
-void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings) {
+void CheckTechniques(const RunConfig& config, const RankCount& ranks,
+                     std::vector<std::string>& warnings) {
   CheckLora(config, warnings);
   CheckCheckpointing(config, warnings);
   CheckAverages(config, warnings);
@@ -232,7 +236,7 @@ void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings
   CheckPlaces(config, warnings);
   CheckBlocksFirst(config, warnings);
   CheckDivergence(config);
-  CheckPipeline(config, warnings);
+  CheckPipeline(config, ranks, warnings);
 }
 
 }  // namespace plimsoll::config

@@ -14,8 +14,9 @@ std::string WaitsForGradients(const RunConfig& config);
 
 // Throws a UserError for a key that contradicts another; adds a warning for a key without effect.
 // Covers adapters, checkpointing, averages, updates within the backward pass, the order of
-// micro-steps, and divergence. Changes nothing. Call it after the model, the batch and the types
-// are resolved.
-void CheckTechniques(const RunConfig& config, std::vector<std::string>& warnings);
+// micro-steps, pipeline stages and divergence. Changes nothing. Call it after the model, the batch
+// and the types are resolved.
+void CheckTechniques(const RunConfig& config, const RankCount& ranks,
+                     std::vector<std::string>& warnings);
 
 }  // namespace plimsoll::config

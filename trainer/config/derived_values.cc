@@ -544,7 +544,7 @@ void DeriveValues(RunConfig& config, const RankCount& ranks, std::vector<std::st
   DeriveOptimizer(config);
   mistakes.Try([&] { DeriveAmp(config, warnings); });
   mistakes.Throw();
-  CheckTechniques(config, warnings);
+  CheckTechniques(config, ranks, warnings);
   DeriveTrial(config, warnings);
   WarnOfWarmUps(config, warnings);
   DerivePaths(config);

@@ -19,7 +19,13 @@ int64_t DataRanks(const RunConfig& config, int64_t started) {
 }
 
 void RequireStarted(const RunConfig& config, const RankCount& ranks) {
-  if (config.parallel.open_mesh()) return;
+  const int64_t stages = config.parallel.pipeline;
+  if (config.parallel.open_mesh()) {
+    if (ranks.count % stages == 0) return;
+    throw config.Error("parallel.pipeline",
+                       fmt::format("{} stages do not divide {} ranks; give a number that does",
+                                   stages, ranks.count));
+  }
   const int64_t others = NonDataRanks(config), asked = DataRanks(config, ranks.count);
   if (asked * others == ranks.count) return;
   const char* key = "parallel.data";

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -24,6 +23,7 @@
 #include "trainer/config/run_config.h"
 #include "trainer/plan/check_ranks.h"
 #include "trainer/plan/code_products.h"
+#include "trainer/plan/load_planned.h"
 #include "trainer/plan/plan_json.h"
 #include "trainer/plan/plan_page.h"
 #include "trainer/plan/plan_table.h"
@@ -285,7 +285,7 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
   const memory::MemoryPlan& plan = step.Largest().plan;
   const bool fits = Fits(config, plan);
   const bool too_large = !fits && MemoryLineOf(config).of_card;
-  if (!too_large) CheckBudget(config, plan);
+  if (!too_large) CheckBudget(config, plan, StageOf(step.Largest()));
   const WaysToFit ways = too_large ? WaysToFitGpu(config, plan) : WaysToFit();
   const memory::CostModel cost = CostModelFor(config, step.Programs());
   const double predicted = PredictSeconds(compiled, step.others, cost);
@@ -396,40 +396,6 @@ void PlanChosen(const Planned& planned, const PlanCommand& command,
   WritePage(command, config, model, compiled);
 }
 
-// Opens the ranks' layout, whatever the file says; keys that the command sets stay.
-std::vector<std::string> OpenLayout(const std::vector<std::string>& sets) {
-  std::vector<std::string> open;
-  for (const std::string key : {"parallel.data", "parallel.tensor", "parallel.zero"}) {
-    const bool set = std::ranges::any_of(
-        sets, [&](const std::string& set) { return set.starts_with(key + "="); });
-    if (!set) open.push_back(key + "=auto");
-  }
-  return open;
-}
-
-// Loads the run for that number of ranks, with an open layout. For a pipeline only the data ranks
-// and ZeRO are open.
-config::Loaded LoadRanks(const PlanCommand& command) {
-  const auto ranks = config::RankCount::AskedBy("--ranks", command.ranks);
-  const std::vector<std::string> open = OpenLayout(command.sets);
-  std::vector<std::string> of_stages = open;
-  std::erase(of_stages, "parallel.tensor=auto");
-  std::exception_ptr of_file;
-  try {
-    config::Loaded loaded = LoadPlanned(command, of_stages, ranks);
-    if (loaded.config.parallel.pipeline > 1) return loaded;
-  } catch (const UserError&) {
-    // An open layout may not have this error of the file's layout.
-    of_file = std::current_exception();
-  }
-  try {
-    return LoadPlanned(command, open, ranks);
-  } catch (const UserError&) {
-    if (of_file) std::rethrow_exception(of_file);
-    throw;
-  }
-}
-
 void PlanSweep(const RunConfig& config, int count, bool json) {
   const Activity activity("looking for the fastest plan of each budget");
   StepSolver solver(config);
@@ -445,35 +411,6 @@ void PlanSweep(const RunConfig& config, int count, bool json) {
 }
 
 }  // namespace
-
-config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
-                           const config::RankCount& ranks) {
-  std::vector<std::string> all = command.sets;
-  all.insert(all.end(), sets.begin(), sets.end());
-  const auto load = [&](const std::string& gpu) {
-    config::Loaded loaded = LoadRun(command.file, all, ranks);
-    loaded.config.planned_gpu = gpu;
-    return loaded;
-  };
-  if (command.device == "cpu") {
-    all.push_back("device=cpu");
-    return load("");
-  }
-  if (!command.device.empty()) {
-    RequireGpu(command.device);
-    all.push_back("device=cuda");
-    return load(command.device);
-  }
-  const config::Loaded loaded = load("");
-  const std::string& gpu = loaded.config.memory.device;
-  if (gpu.empty()) return loaded;
-  if (loaded.config.device == config::Device::kCpu) {
-    throw loaded.config.Error("memory.device",
-                              "names a GPU, and device is cpu; remove one of the two");
-  }
-  all.push_back("device=cuda");
-  return load(gpu);
-}
 
 ExitCode PlanInto(const PlanCommand& command, ordered_json& object) {
   const Planned planned = Load(command);

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "trainer/config/load.h"
 
 namespace plimsoll::trainer {
 
@@ -32,11 +31,6 @@ struct PlanCommand {
   std::string diff;
   std::string fail_above;  // growth allowed in this comparison: "1%"; empty: any
 };
-
-// Loads a command's run file for `ranks` ranks, with the command's overrides, then `sets`, for the
-// device that the command names.
-config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::string>& sets,
-                           const config::RankCount& ranks);
 
 // Prints bytes by role, the peak, the arena and its fragmentation, FLOPs and the predicted time of
 // a step. Further output by option: with a budget, the candidate plans; with `sweep`, the

@@ -17,6 +17,7 @@
 #include "graph/dtype.h"
 #include "models/checkpoint_parts.h"
 #include "trainer/plan/plan_table.h"
+#include "trainer/plan/stage_table.h"
 #include "trainer/resolve/compile_from.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/knobs.h"
@@ -31,10 +32,11 @@ struct ParameterRow {
   std::vector<std::string> checkpoint;  // names of the parameter's tensors in checkpoints
   // Names of tensors in checkpoints that repeat the parameter, such as a tied head.
   std::vector<std::string> copies;
-  graph::Shape shape;  // unsharded shape
-  std::string dtype;   // type in which a rank stores the parameter
+  graph::Shape shape;           // unsharded shape
+  std::vector<int64_t> stages;  // stages that store the parameter; empty: the run has no stages
+  std::string dtype;            // type in which a rank stores the parameter
   bool trained = false;
-  int64_t bytes = 0;  // size of a rank's part
+  int64_t bytes = 0;  // size of the part on a rank that stores the parameter
 };
 
 // Sets every open choice. Only the ranks' layout affects the list; the first possible layout is
@@ -47,19 +49,25 @@ config::RunConfig Closed(const config::RunConfig& open) {
   return Alternatives(possible->config, *ModelFrom(possible->config)).front();
 }
 
-std::vector<ParameterRow> RowsOf(const models::Model& model, const CompiledStep& compiled) {
+std::vector<ParameterRow> RowsOf(const models::Model& model, const PlannedStep& step) {
   std::map<std::string, std::vector<std::string>> checkpoint, copies;
   for (const models::Part& part : models::PartsOf(model)) {
     checkpoint[part.parameter.name].push_back(part.name);
     copies[part.parameter.name] = part.copies;
   }
   std::vector<models::ParameterInfo> parameters = model.parameters();
-  for (models::ParameterInfo& added : adapters::Parameters(compiled.options.lora)) {
+  const CompileOptions& options = step.first.options;
+  for (models::ParameterInfo& added : adapters::Parameters(options.lora)) {
     parameters.push_back(std::move(added));
   }
   std::map<std::string, const memory::PersistentTensor*> stored;
-  for (const memory::PersistentTensor& tensor : compiled.plan.persistent) {
-    if (tensor.role == graph::Role::kParameter) stored[tensor.name] = &tensor;
+  std::map<std::string, std::vector<int64_t>> stages;
+  for (const CompiledStep* compiled : step.All()) {
+    for (const memory::PersistentTensor& tensor : compiled->plan.persistent) {
+      if (tensor.role != graph::Role::kParameter) continue;
+      stored[tensor.name] = &tensor;
+      if (!options.stages.empty()) stages[tensor.name].push_back(StageOf(*compiled));
+    }
   }
   std::vector<ParameterRow> rows;
   for (const models::ParameterInfo& parameter : parameters) {
@@ -68,9 +76,10 @@ std::vector<ParameterRow> RowsOf(const models::Model& model, const CompiledStep&
     row.checkpoint = checkpoint[parameter.name];
     row.copies = copies[parameter.name];
     row.shape = parameter.shape;
-    row.trained = !MatchesAnyGlob(compiled.options.frozen, parameter.name);
+    row.trained = !MatchesAnyGlob(options.frozen, parameter.name);
     const auto found = stored.find(parameter.name);
     if (found == stored.end()) continue;  // a program may omit parameters that it doesn't read
+    row.stages = stages[parameter.name];
     row.dtype = graph::Name(found->second->type.dtype);
     row.bytes = found->second->type.bytes();
   }
@@ -85,25 +94,29 @@ std::string ShapeText(const graph::Shape& shape) {
 // name.
 std::string Text(const std::vector<ParameterRow>& rows) {
   size_t name = 9, shape = 5;
+  const bool staged =
+      std::ranges::any_of(rows, [](const auto& row) { return !row.stages.empty(); });
   for (const ParameterRow& row : rows) {
     name = std::max(name, Columns(row.name));
     shape = std::max(shape, Columns(ShapeText(row.shape)));
   }
   const auto line = [&](const std::string& first, const std::string& dims, const std::string& type,
-                        const std::string& fate, const std::string& bytes,
-                        const std::string& stored) {
-    std::string text = fmt::format("{:<{}}  {:>{}}  {:<5}  {:<7}  {:>10}  {}", first, name, dims,
-                                   shape, type, fate, bytes, stored);
+                        const std::string& fate, const std::string& stages,
+                        const std::string& bytes, const std::string& stored) {
+    std::string text =
+        fmt::format("{:<{}}  {:>{}}  {:<5}  {:<7}  {}{:>10}  {}", first, name, dims, shape, type,
+                    fate, staged ? fmt::format("{:<6}  ", stages) : "", bytes, stored);
     return text.substr(0, text.find_last_not_of(' ') + 1) + "\n";
   };
-  std::string text = line("parameter", "shape", "dtype", "", "bytes", "in checkpoints");
+  std::string text = line("parameter", "shape", "dtype", "", "stage", "bytes", "in checkpoints");
   for (const ParameterRow& row : rows) {
     text += line(row.name, ShapeText(row.shape), row.dtype, row.trained ? "trained" : "frozen",
-                 FormatBytes(row.bytes), row.checkpoint.empty() ? "" : row.checkpoint.front());
+                 fmt::format("{}", fmt::join(row.stages, ", ")), FormatBytes(row.bytes),
+                 row.checkpoint.empty() ? "" : row.checkpoint.front());
     for (size_t i = 1; i < row.checkpoint.size(); ++i) {
-      text += line("", "", "", "", "", row.checkpoint[i]);
+      text += line("", "", "", "", "", "", row.checkpoint[i]);
     }
-    for (const std::string& copy : row.copies) text += line("", "", "", "", "", "= " + copy);
+    for (const std::string& copy : row.copies) text += line("", "", "", "", "", "", "= " + copy);
   }
   return text;
 }
@@ -111,13 +124,14 @@ std::string Text(const std::vector<ParameterRow>& rows) {
 ordered_json Json(const std::vector<ParameterRow>& rows) {
   ordered_json list = ordered_json::array();
   for (const ParameterRow& row : rows) {
-    list.push_back({{"name", row.name},
-                    {"checkpoint", row.checkpoint},
-                    {"copies", row.copies},
-                    {"shape", row.shape.dims()},
-                    {"dtype", row.dtype},
-                    {"trained", row.trained},
-                    {"bytes", row.bytes}});
+    ordered_json& made = list.emplace_back(ordered_json{{"name", row.name},
+                                                        {"checkpoint", row.checkpoint},
+                                                        {"copies", row.copies},
+                                                        {"shape", row.shape.dims()},
+                                                        {"dtype", row.dtype},
+                                                        {"trained", row.trained},
+                                                        {"bytes", row.bytes}});
+    if (!row.stages.empty()) made["stages"] = row.stages;
   }
   return {{"parameters", list}};
 }
@@ -127,17 +141,21 @@ ordered_json Json(const std::vector<ParameterRow>& rows) {
 void PrintParameters(const config::RunConfig& config, bool json) {
   const config::RunConfig closed = Closed(config);
   const std::unique_ptr<models::Model> model = ModelFrom(closed);
-  const CompiledStep compiled = Compile(*model, CompileFrom(closed, *model));
-  const std::vector<ParameterRow> rows = RowsOf(*model, compiled);
+  PlannedStep step = {Compile(*model, CompileFrom(closed, *model)), {}};
+  step.others = CompileOtherStages(*model, step.first);
+  const std::vector<ParameterRow> rows = RowsOf(*model, step);
   if (json) {
     PrintAnswer(fmt::format("{}\n", Json(rows).dump(1)));
     return;
   }
   PrintAnswer(Text(rows));
   int64_t bytes = 0;
-  for (const ParameterRow& row : rows) bytes += row.bytes;
-  PrintAnswer(
-      fmt::format("{}, {}\n", ParametersText(*model, compiled.options), FormatBytes(bytes)));
+  for (const ParameterRow& row : rows) {
+    bytes += row.bytes * std::max<int64_t>(1, std::ssize(row.stages));
+  }
+  PrintAnswer(fmt::format("{}, {}{}\n", ParametersText(*model, step.first.options),
+                          FormatBytes(bytes),
+                          step.others.empty() ? "" : " on all stages together"));
 }
 
 }  // namespace plimsoll::trainer

@@ -51,8 +51,9 @@ void PrintLargest(const config::RunConfig& config, const std::string& key, bool 
 // ZeRO stages. UserError if no layout is possible, or if a choice is open without a budget.
 void PrintMeshes(const config::RunConfig& config, bool json);
 
-// Prints each parameter with its shape, how a rank stores it, whether it is trained, and its names
-// in checkpoints. UserError if the ranks' layout is open and none is possible.
+// Prints each parameter with its shape, how a rank stores it, on which stages, whether it is
+// trained, and its names in checkpoints. UserError if the ranks' layout is open and none is
+// possible.
 void PrintParameters(const config::RunConfig& config, bool json);
 
 }  // namespace plimsoll::trainer

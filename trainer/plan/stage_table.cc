@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/axes.h"
 #include "base/bytes.h"
 #include "trainer/resolve/run_costs.h"
 
@@ -34,6 +35,10 @@ double ShareOfRecomputation(const CompiledStep& stage, const memory::CostModel& 
 }
 
 }  // namespace
+
+int64_t StageOf(const CompiledStep& compiled) {
+  return compiled.options.mesh.Coordinate(compiled.options.rank, kPipelineAxis);
+}
 
 std::vector<const CompiledStep*> PlannedStep::All() const {
   std::vector<const CompiledStep*> all = {&first};

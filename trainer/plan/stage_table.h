@@ -12,6 +12,9 @@
 
 namespace plimsoll::trainer {
 
+// The number of the compiled pipeline stage; 0 for a run without stages.
+int64_t StageOf(const CompiledStep& compiled);
+
 // A run's compiled step; for a pipeline, the steps of all stages.
 struct PlannedStep {
   CompiledStep first;

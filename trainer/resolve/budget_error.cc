@@ -41,10 +41,11 @@ std::string LargestConsumer(const memory::MemoryPlan& plan) {
   return fmt::format("{}, {}", name, FormatBytes(*largest));
 }
 
-// `needs`: the needs of `smallest`, the run's smallest plan. `whose`: " of stage 1".
+// `needs`: the needs of `smallest`, which is the smallest plan of the run or of its stage `stage`.
 [[noreturn]] void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
                                     const memory::MemoryPlan& smallest, const Needs& needs,
-                                    const std::string& whose = "") {
+                                    int64_t stage) {
+  const std::string whose = config.parallel.pipeline > 1 ? fmt::format(" of stage {}", stage) : "";
   const Needs lines = LimitsOf(budget);
   const WaysToFit ways = FindWaysToFit(config, needs, lines);
   // The message compares with the device's limit, or with the host's.
@@ -117,16 +118,15 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
 
 void RefuseBudget(const memory::Budget& budget, StepSolver& solver) {
   const SmallestPlan smallest = SmallestOf(solver, LimitsOf(budget));
-  const bool stages = solver.config().parallel.pipeline > 1;
-  ThrowBudgetNotMet(solver.config(), budget, smallest.plan, smallest.needs,
-                    stages ? fmt::format(" of stage {}", solver.stage()) : "");
+  ThrowBudgetNotMet(solver.config(), budget, smallest.plan, smallest.needs, solver.stage());
 }
 
-void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan) {
+void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan, int64_t stage) {
   const memory::Budget budget = BudgetOf(config);
   const int64_t arena = ArenaBytes(config, plan);
   if (arena <= budget.device && plan.host_bytes() <= budget.host) return;
-  ThrowBudgetNotMet(config, budget, plan, {budget.profile.ProcessBytes(arena), plan.host_bytes()});
+  ThrowBudgetNotMet(config, budget, plan, {budget.profile.ProcessBytes(arena), plan.host_bytes()},
+                    stage);
 }
 
 }  // namespace plimsoll::trainer

@@ -3,6 +3,8 @@
 // the one change that would make it fit.
 #pragma once
 
+#include <cstdint>
+
 #include "memory/plan.h"
 #include "memory/solver.h"
 #include "trainer/config/run_config.h"
@@ -19,7 +21,8 @@ void RequireRoomForParameters(const config::RunConfig& config, const memory::Bud
 // Refuses a run for which the solver finds no plan within the budget.
 [[noreturn]] void RefuseBudget(const memory::Budget& budget, StepSolver& solver);
 
-// Refuses a compiled plan that exceeds its limits.
-void CheckBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
+// Refuses a compiled plan that exceeds its limits. `stage`: the stage of a pipeline that it is of.
+void CheckBudget(const config::RunConfig& config, const memory::MemoryPlan& plan,
+                 int64_t stage = 0);
 
 }  // namespace plimsoll::trainer

@@ -253,6 +253,24 @@ std::string FirstProblem(runtime::RankGroup& ranks, FunctionRef<void()> action) 
   return "";
 }
 
+void RequireOnAll(runtime::RankGroup& ranks, FunctionRef<void()> action) {
+  if (ranks.size() == 1) return action();
+  std::string here;
+  try {
+    action();
+  } catch (const UserError& error) {
+    here = json{error.what(), static_cast<int>(error.code())}.dump();
+  }
+  const std::vector<std::string> all = ranks.Gather(here);
+  const auto first = std::ranges::find_if(all, [](const auto& text) { return !text.empty(); });
+  if (first == all.end()) return;
+  const json problem = json::parse(*first);
+  const std::string message = problem[0];
+  throw UserError(
+      first == all.begin() ? message : fmt::format("rank {}: {}", first - all.begin(), message),
+      static_cast<ExitCode>(problem[1].get<int>()));
+}
+
 bool Ranks::Any(bool here) {
   const std::vector<std::string> all = world_.Gather(here ? "1" : "0");
   return std::ranges::find(all, "1") != all.end();

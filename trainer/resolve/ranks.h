@@ -83,6 +83,11 @@ std::string FingerprintOf(const CompiledStep& compiled);
 // several ranks; empty if no rank throws.
 std::string FirstProblem(runtime::RankGroup& ranks, FunctionRef<void()> action);
 
+// Runs `action` on all ranks of the group; all ranks call this. If `action` throws a UserError on
+// some ranks, throws the error of the first of these ranks on every rank, with its number unless
+// that is 0. So all ranks clean up, and end with one exit code.
+void RequireOnAll(runtime::RankGroup& ranks, FunctionRef<void()> action);
+
 class Ranks {
  public:
   // All ranks call this. Throws an InternalError unless the mesh has as many ranks as the world.
@@ -117,6 +122,9 @@ class Ranks {
   std::string FirstProblem(FunctionRef<void()> action) {
     return trainer::FirstProblem(world_, action);
   }
+
+  // trainer::RequireOnAll on all ranks of the world.
+  void RequireOnAll(FunctionRef<void()> action) { trainer::RequireOnAll(world_, action); }
 
   // Whether `here` is true on any rank; the same result on all ranks.
   bool Any(bool here);
