@@ -85,8 +85,8 @@ struct OnePassUnit {
     }
     store(at + kTiles * 4);
   }
-  // FirstBlock: the first key block that queries of the tile see. The next function: the first key
-  // that all of them see.
+  // FirstBlock: the first key block that queries of the tile see. Cut: the first key that all of
+  // them see.
   __device__ int FirstBlock(int tile) const {
     return kRanges ? static_cast<int>(LoadWord(at + tile * 4)) / kBlock : 0;
   }

@@ -227,8 +227,8 @@ struct WideMemory {
   __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
 };
 
-// Waits until the barrier's phase of this round has ended. If a later phase is in progress, it has
-// ended, too.
+// Waits until the barrier's phase of this round (AwaitRound), or of the round before it
+// (AwaitRoundBefore), has ended.
 template <int kCount>
 __device__ void AwaitRound(uint32_t barrier, RingPlace<kCount> n) {
   AwaitBarrier(barrier, n.round);
