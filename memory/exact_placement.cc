@@ -184,7 +184,7 @@ class ExactSearch {
     for (size_t c = 0; c < choices.size(); ++c) {
       const int32_t x = choices[c].buffer;
       const Item& item = items_[x];
-      // Of equal buffers, only the first is tried.
+      // Of several equal buffers, only the first is tried.
       if (std::any_of(choices.begin(), choices.begin() + c,
                       [&](const Choice& other) { return items_[other.buffer] == item; })) {
         continue;
@@ -254,7 +254,8 @@ class ExactSearch {
     return {sections_.begin() + first, sections_.begin() + last + 1};
   }
 
-  // A buffer that cannot lie on a placed buffer lies on a buffer of the part.
+  // Raises buffers that cannot be on top of a placed buffer: they must be on top of a buffer of the
+  // part.
   void LiftUnsupported(const Part& part) {
     for (Section& section : SectionsOf(part)) {
       section.end = section.next_end = kNever;
@@ -345,7 +346,7 @@ class ExactSearch {
     return key;
   }
 
-  // The buffers that can be the lowest of the part. Such a buffer lies on a placed buffer, and
+  // The buffers that can be the lowest of the part. Such a buffer is on top of a placed buffer, and
   // starts below the lowest end of any other buffer, because otherwise that other buffer could be
   // slid under it. Lower offsets come first; the search relies on this order.
   std::vector<Choice> Choices(const Part& part) const {

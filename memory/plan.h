@@ -115,7 +115,7 @@ struct MemoryPlan {
   std::map<std::string, int64_t> bytes_by_scope;  // scopes with numbers starred: "block.*.attn"
 
   std::vector<PersistentTensor> persistent;  // in order of offset, device first
-  std::vector<ProgramPlan> programs;         // in the order given
+  std::vector<ProgramPlan> programs;         // in the order of MakePlan's argument
 
   // The statistics of the arena in that place.
   runtime::AllocatorStats stats(graph::Place place) const {

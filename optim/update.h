@@ -60,7 +60,7 @@ struct UpdateOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double momentum = 0.9;  // of SGD, where 0 keeps no buffer, and of Muon
+  double momentum = 0.9;  // momentum of SGD, where 0 keeps no buffer, and of Muon
   bool nesterov = false;
   MuonOptions muon = {};
   // Weight decay of parameters of rank 2 and more that match no group. A parameter has the weight

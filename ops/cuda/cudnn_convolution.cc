@@ -124,7 +124,7 @@ std::vector<fe::NumericalNote_t> RefusedNotes(const ConvProblem& problem) {
   return notes;
 }
 
-// By number in the graph: the address of the tensor.
+// The addresses of the tensors, by their numbers in the graph.
 std::unordered_map<int64_t, void*> TensorsOf(ConvPass pass, const ConvBuffers& buffers) {
   void* const a = const_cast<void*>(buffers.a);
   void* const b = const_cast<void*>(buffers.b);

@@ -192,7 +192,7 @@ class ConvChoices {
   std::mutex mutex_;
   uint64_t generation_ = 0;
   std::map<std::string, ChoiceStore> stores_;
-  std::map<std::pair<int, ConvProblem>, Entry> entries_;  // by device and problem
+  std::map<std::pair<int, ConvProblem>, Entry> entries_;  // entries by device and problem
 };
 
 }  // namespace

@@ -58,7 +58,7 @@ __device__ Floats<N> Unpack(const Pack<T, N>& pack) {
   return floats;
 }
 
-// By output: where its largest magnitude is written; nullptr: it is not found.
+// Where the largest magnitude of each output is written; nullptr: it is not found.
 template <size_t kOuts>
 using Largest = std::array<uint32_t*, kOuts>;
 

@@ -13,7 +13,7 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kLoads = 4;   // in flight, per thread
+constexpr int kLoads = 4;   // loads in flight, per thread
 constexpr int kBlocks = 8;  // blocks that run at once on a multiprocessor
 
 // A running maximum. 16-bit magnitudes have the order of the float32 numbers that they convert to.

@@ -38,8 +38,8 @@ __device__ void AddLargest(uint32_t largest, uint32_t* shared, uint32_t* to) {
   if (threadIdx.x == 0 && largest > __ldcg(to)) atomicMax(to, largest);
 }
 
-// The same for a warp, all of whose threads call it. For kernels of few warps, and for blocks whose
-// number of threads is not known at compile time.
+// AddLargest for a warp, all of whose threads call it. For kernels of few warps, and for blocks
+// whose number of threads is not known at compile time.
 __device__ inline void AddLargestOfWarp(uint32_t largest, uint32_t* to) {
   largest = WarpMaximum(largest);
   if (threadIdx.x % kWarp == 0 && largest > __ldcg(to)) atomicMax(to, largest);

@@ -123,7 +123,7 @@ struct Loss {
   int64_t size = graph::ByteSize(stored);
   int64_t rows = ctx.in_shape(0).rows();
   int64_t width = ctx.in_shape(0).dim(-1);
-  int64_t vocabulary = ctx.in_shape(1).dim(0);  // of the table
+  int64_t vocabulary = ctx.in_shape(1).dim(0);  // rows of the table
   VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
   bool bias = ctx.has_input(at.bias);
   float softcap = static_cast<float>(LossSoftcap(ctx.attributes));  // soft cap of logits; 0: no cap

@@ -276,7 +276,8 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
   // columns.
   __pipeline_wait_prior(0);
   __syncthreads();
-  constexpr int kFours = kPacks * kWarp * kSize / 4;       // of a warp's part of a row
+  constexpr int kFours = kPacks * kWarp * kSize / 4;       // groups of four in a warp's part of a
+                                                           // row
   auto* const fours = reinterpret_cast<float4*>(fetched);  // [dweight, dbias][warps][kFours]
 #pragma unroll
   for (int k = 0; k < kPacks; ++k) {

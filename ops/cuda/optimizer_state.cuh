@@ -25,7 +25,7 @@ namespace plimsoll::ops {
 static_assert(kStateBlock == 8 * kWarp);
 inline constexpr int kLaneElements = 8;
 
-using MomentCodes = DynamicCodes<uint8_t>;  // of the encoding of a moment
+using MomentCodes = DynamicCodes<uint8_t>;  // codes of a moment's encoding
 
 struct StoredMomentRef {
   const void* in;

@@ -60,7 +60,7 @@ void ForPacks(const PoolGeometry& p, int64_t rows, int64_t columns, const Launch
   });
 }
 
-// The same for results that are images, or (kPooled) pooled images.
+// ForPacks for results that are images, or (kPooled) pooled images.
 template <int N, bool kPooled, typename Launch>
 void ForPixelPacks(const PoolGeometry& p, const Launch& launch) {
   const int64_t rows = kPooled ? p.rows.pooled : p.rows.size;

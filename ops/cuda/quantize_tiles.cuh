@@ -86,7 +86,7 @@ __device__ Eight<T> LoadSome(const T* from, int64_t count) {
   return eight;
 }
 
-// The same for codes, at a multiple of 8 bytes.
+// LoadSome for codes, at a multiple of 8 bytes.
 template <bool kEven>
 __device__ uint2 LoadCodes(const uint8_t* from, int64_t count) {
   if constexpr (kEven) {

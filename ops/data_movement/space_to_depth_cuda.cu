@@ -28,7 +28,7 @@ struct BlockRows {
   int block;
   int run;              // elements in a block's row of pixels
   int x_height, x_row;  // number of rows, and elements of a row
-  int y_height, y_row;  // the same for y
+  int y_height, y_row;  // number of rows of y, and elements of a row
   int y_width, channels;
   int pad_h, skipped;  // rows above x, elements left of x in a row
 

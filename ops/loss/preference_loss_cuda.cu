@@ -38,7 +38,7 @@ __device__ T SumOverWarp(T x) {
 
 // All rows; within kernels, the block's row.
 struct Rows {
-  int tokens;  // of a row
+  int tokens;  // tokens of a row
   const float* logp;
   const int32_t *targets, *positions;
   const float* reference;

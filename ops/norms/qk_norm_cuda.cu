@@ -162,7 +162,7 @@ struct Backward {
 // Copies the value heads of a block: their dx is dy.
 template <typename T>
 __device__ void CopyValues(const Backward<T>& p) {
-  const int width = p.heads.keys * p.heads.width;  // of a token's values
+  const int width = p.heads.keys * p.heads.width;  // elements of a token's values
   const int64_t elements = p.heads.tokens * width;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < elements;
        i += int64_t{gridDim.x} * kThreads) {

@@ -33,7 +33,7 @@ namespace {
 
 using namespace cast_tiles;
 
-constexpr int kRows = 32, kColumns = 512;      // of a tile
+constexpr int kRows = 32, kColumns = 512;      // rows and columns of a tile
 constexpr int kTileAcross = kColumns / kSide;  // threads that share a row
 static_assert(kTileAcross * (kRows / kSide) == kThreads);
 
@@ -41,7 +41,7 @@ static_assert(kTileAcross * (kRows / kSide) == kThreads);
 template <typename T, bool kMean, bool kOffset, bool kAdd, int kSize, int kRowWarps>
 struct Form {
   static constexpr bool kHasMean = kMean, kAdds = kAdd;
-  static constexpr bool kUnitOffset = kOffset;  // of the weight
+  static constexpr bool kUnitOffset = kOffset;  // unit offset of the weight
   static constexpr int kPack = kSize, kWarpsOfRow = kRowWarps;
   static constexpr int kAtOnce = kNormPacks;  // packs that a lane loads at once
   // Whether a row stays in registers: a row of one warp has at most kAtOnce packs per lane.

@@ -30,7 +30,7 @@ struct MomentumCall {
   const float* clip;     // or nullptr
   const int32_t* apply;  // or nullptr
   const int32_t* rng;    // or nullptr
-  uint64_t key;          // of the node's random stream
+  uint64_t key;          // key of the node's random stream
   float momentum;
   bool nesterov;
   bool rounded_gradient;  // bf16, not f32

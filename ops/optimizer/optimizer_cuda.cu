@@ -39,7 +39,7 @@ struct Update {
   const void* gradient;
   StoredWeightRef weight;
   StoredMomentRef first, second;
-  uint64_t key;          // of the node's random stream
+  uint64_t key;          // key of the node's random stream
   uint64_t first_words;  // the Philox block of its first four elements
   double weight_decay, lr_factor;
   int32_t first_block;

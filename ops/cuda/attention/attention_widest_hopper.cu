@@ -169,7 +169,7 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
         for (int i = 0; i < 32; ++i) dp[i] *= softcap.Slope(fabsf(s[i]), lse[i / 2 % 2]);
       }
       PackWeights<T>(dp, gradients);
-      n.Step();  // to the slot of the keys
+      n.Step();  // n: to the slot of the keys
     };
     // Skips keys and values that only the other warpgroup's queries see.
     const auto skip = [&](int tiles) {
@@ -422,7 +422,8 @@ __device__ void FindKeyGradients(const WidestArguments<T>& w, const Memory& m,
   });
 }
 
-// Lets one thread fetch tiles, and two warpgroups compute; these get their numbers.
+// Assigns roles to the warpgroups: one thread fetches tiles, and two warpgroups compute. `compute`
+// gets the number of its warpgroup.
 template <typename Memory, typename Bring, typename Compute>
 __device__ void RunWidest(const Bring& bring, const Compute& compute) {
   extern __shared__ __align__(1024) char memory[];

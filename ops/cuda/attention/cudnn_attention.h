@@ -40,9 +40,9 @@ const CudnnAttention* FindCudnnAttention(const AttentionProblem& problem, CudnnA
 int64_t CudnnWorkspaceBytes(const CudnnAttention& attention);
 
 // Run the plans. All addresses are on the device, 16-byte aligned. `lengths` i32[batch] is for
-// padded problems; what is written to the padding of the results is unspecified. The backward pass
-// runs in parts (AttentionSplit); every second part runs on another stream, which joins `stream` at
-// the end.
+// padded problems; the content of the results' padding is unspecified. The backward pass runs in
+// parts (AttentionSplit); every second part runs on another stream, which joins `stream` at the
+// end.
 void RunCudnnForward(const CudnnAttention& attention, gpu::Libraries& libraries,
                      cudaStream_t stream, const void* qkv, const int32_t* lengths, void* out,
                      float* lse, void* workspace);

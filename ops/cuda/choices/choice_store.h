@@ -25,7 +25,7 @@ struct Choice {
   double microseconds;
 };
 
-// By key of the problem. Keys contain no spaces.
+// Choices by the key of their problem. Keys contain no spaces.
 using Choices = std::map<std::string, Choice, std::less<>>;
 
 struct ChoiceFile {

@@ -27,7 +27,7 @@ struct TileShare {
 };
 
 struct StepShares {
-  std::vector<TileShare> shares;  // by cluster, and in order of time
+  std::vector<TileShare> shares;  // shares of each cluster, in order of time
   std::vector<uint16_t> begin;    // [clusters + 1]: by cluster, the index of its first share
   std::vector<uint16_t> parts;    // [tiles + 1]: by tile, its first part
 };

@@ -125,8 +125,8 @@ struct WholeTiles {
   __device__ StepRun Run(int, int) const { return {0, 1, static_cast<uint16_t>(steps)}; }
 };
 
-// The same, but the last tiles, which are fewer than clusters, are shared among the clusters
-// (hopper_shares.h).
+// Complete tiles, except that the last tiles, which are fewer than clusters, are shared among the
+// clusters (hopper_shares.h).
 struct SharedTiles {
   static constexpr int kMostClusters = 72, kMostShares = 2 * kMostClusters;
   static constexpr int kMostRuns = TileShare::kMostRuns;
@@ -162,7 +162,7 @@ struct SharedTiles {
 };
 
 struct HopperProblem {
-  MappedMatrix a, b;  // in their memory layout
+  MappedMatrix a, b;  // the operands in their memory layout
   int64_t m = 0, n = 0, k = 0;
 };
 
