@@ -66,8 +66,8 @@ class BlockChains {
     Change first, inner, last;
     std::vector<int64_t>
         waiting;  // bytes of recomputed results kept for the backward pass, by program
-    // The bytes that it needs while it recomputes, in addition to those of its backward pass when
-    // everything is kept.
+    // The bytes that the block needs while it recomputes, in addition to those of its backward pass
+    // when everything is kept.
     std::vector<int64_t> making;
     // Seconds for each later block of its chain: cheap nodes are recomputed once more for each.
     double again = 0;

@@ -140,7 +140,7 @@ class BlockShapes {
   std::vector<double> node_seconds_;         // seconds of each node of the base
   std::vector<std::vector<int64_t>> bytes_;  // by block and decision: bytes for all micro-steps
   std::vector<int> kind_of_;                 // the kind of each block
-  std::vector<int> place_of_;                // by block: its index among those of its kind
+  std::vector<int> place_of_;                // by block: its index among the blocks of its kind
   std::vector<Kind> kinds_;
   std::vector<Options> options_;  // one entry per kind; empty if another kind has the same options
   std::vector<Side> sides_;

@@ -215,8 +215,8 @@ class ExactSearch {
       // If the buffer lifts no other buffer, it did not cause the failure, and other choices fail,
       // too.
       if (verdict != Verdict::kImpossible || !lifts) break;
-      // With this buffer here, all placements of the others at this offset or above have been
-      // tried.
+      // All placements with this buffer at this offset have been tried, for the other buffers at
+      // this offset or above.
       bars_.emplace_back(x, barred_below_[x]);
       barred_below_[x] = at + 1;
     }

@@ -80,9 +80,9 @@ struct ProgramPlan {
 
   // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
   int peak_node = -1;
-  std::string peak_at;  // a description of that node
-  // Bytes alive at each node in the two arenas. They include the persistent tensors that are needed
-  // at that node.
+  std::string peak_at;  // a description of peak_node
+  // Bytes alive at each node in the two arenas, including the persistent tensors that are needed at
+  // the node.
   std::vector<int64_t> live_bytes, host_live_bytes;
 };
 

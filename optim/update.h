@@ -107,7 +107,7 @@ const ops::Encoding& EncodingOf(graph::OwnedAs moment);
 
 // The name of an objective's counter of the updates that are in its averages.
 inline constexpr std::string_view kAverageCount = "ema_count";
-// Whether this is the name of such a counter, of any objective.
+// Whether this is the name of an averages' counter, of any objective.
 bool CountsAverages(std::string_view name);
 
 // Whether this is the name of state that begins at zero and that some options of an update add:

@@ -41,7 +41,7 @@ struct LossExponentials {
   const void* x;        // the chunk's rows
   const void* weight;
   const int32_t* targets;  // of the chunk, like losses and lse; negative: ignored
-  const float* scale;      // nullptr if by row
+  const float* scale;      // nullptr if each row has its own dlogp
   // nullptr: no gradients, exponentials are not stored. By row: dlogp, [count].
   const float* dloss;
   float* losses;       // or nullptr

@@ -182,7 +182,7 @@ __device__ __noinline__ float LargestLogit(const LossExponentials& a, int64_t ro
   return largest;
 }
 
-// Computes the exponentials of such a row relative to its largest logit, and returns their sum.
+// Computes the exponentials of a row relative to its largest logit, and returns their sum.
 template <typename T>
 __device__ __noinline__ float ExponentialsRelativeTo(float largest, const LossExponentials& a,
                                                      int64_t row, float* shared) {

@@ -48,7 +48,7 @@ struct NormBackward {
   bool dweight = false, dbias = false;
   T* y = nullptr;  // for kernels that recompute the norm
   const T* bias = nullptr;
-  T* dropped = nullptr;  // like dx, or the memory of x; nullptr: not requested
+  T* dropped = nullptr;  // dropped dx; may be the memory of dy, acc or x; nullptr: not requested
   ElementDropout dropout = {};
   // The largest magnitudes of results; nullptr: not requested.
   uint32_t* largest_y = nullptr;
@@ -367,7 +367,7 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
   if constexpr (kLargest) largest.Add(p);
 }
 
-// The kernel for such a call.
+// The kernel that handles the call `p`.
 template <typename T, bool kMean, bool kUnitOffset, bool kAgain, bool kLargest, int kPacks>
 auto* NormBackwardKernelOf(const NormBackward<T>& p) {
   return p.dropped != nullptr

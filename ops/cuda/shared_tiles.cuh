@@ -46,7 +46,7 @@ __device__ inline void LoadMatrices(uint32_t (&values)[4], uint32_t from) {
                : "memory");
 }
 
-// Loads four matrices of 8 × 8 16-bit elements in the same way, but transposed.
+// Like LoadMatrices, for matrices of 8 × 8 16-bit elements, which are transposed.
 __device__ inline void LoadTransposedMatrices(uint32_t (&values)[4], uint32_t from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])

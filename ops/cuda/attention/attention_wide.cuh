@@ -327,7 +327,7 @@ __device__ void BringWideTiles(const WideArguments<T>& a, const WideMemory& m) {
 // The description of a turn for the threads that add to dq.
 struct GivenTurn {
   int place;  // where the sums are; -1: no more turns
-  int after;  // the number of additions after this one
+  int after;  // the number of additions to the tile when this turn is done
   bool first, last;
 };
 __device__ inline void StoreTurn(uint32_t to, const GivenTurn& t) {

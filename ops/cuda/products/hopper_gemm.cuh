@@ -193,7 +193,7 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
   constexpr int kBlocks = Tiling::kClusterBlocks;
   constexpr int kCount = Tiling::kCount;
   const int thread = threadIdx.x % kWarpgroup;
-  // When one warp's wait for the products returns, those of its complete warpgroup are done.
+  // When one warp's wait for the products returns, the products of its complete warpgroup are done.
   const auto release = [&](int stage) {
     if (thread < kBlocks) ArriveInCluster(memory.Free(stage), kBlocks > 1 ? thread : rank);
   };

@@ -31,12 +31,12 @@ void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
 void PrepareLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
                         const LowGradient& gradient);
 
-// Two ways to add to C exist. This one works in slices, on any GPU.
+// Add to C in slices, on any GPU; PrepareSlices chooses the algorithms.
 void AddInSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient);
 void PrepareSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient);
-// This one works in one kernel, on a Hopper GPU with that number of multiprocessors.
-// RoundsInEpilogue: whether a kernel exists for these types, this size and alignment.
-// AddInEpilogue: enqueues it. (low_gradient_hopper.cu)
+// RoundsInEpilogue: whether one kernel can add to C for these types, this size and alignment, on a
+// Hopper GPU with that number of multiprocessors. AddInEpilogue: enqueues this kernel.
+// (low_gradient_hopper.cu)
 bool RoundsInEpilogue(const LowGradient& gradient, int multiprocessors);
 void AddInEpilogue(cudaStream_t stream, const LowGradient& gradient, int multiprocessors);
 
