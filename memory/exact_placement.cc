@@ -212,8 +212,8 @@ class ExactSearch {
       verdict = rest.empty() ? Verdict::kPlaced : Solve(rest, at);
       for (int32_t s = item.first; s <= item.last; ++s) sections_[s].load += item.size;
       Restore(supports_, supports, support_);
-      // If the buffer lifts no other buffer, it did not cause the failure, and other choices fail,
-      // too.
+      // If the buffer raises the least offset of no other buffer, it did not cause the failure, and
+      // other choices fail, too.
       if (verdict != Verdict::kImpossible || !lifts) break;
       // All placements with this buffer at this offset have been tried, for the other buffers at
       // this offset or above.

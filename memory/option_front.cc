@@ -31,7 +31,8 @@ struct Part {
 
 // A combination that the search keeps.
 struct Carried : Part {
-  std::array<int64_t, kNear> near = {};  // the need of its first block, of its first two blocks, …
+  std::array<int64_t, kNear> near = {};  // the need of the combination's first block, of its first
+                                         // two blocks, …
 };
 
 bool Before(const Part& a, const Part& b) {
