@@ -8,8 +8,9 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr double kOtherBits = 1.2;
-// Rough timings: a way that is slower by more than this factor than the fastest one with its bits,
-// and than the fastest one with the preferred bits, is not timed again. The number of ways timed
+// Ways that were slower in the rough timing by more than this factor are not timed again: ways
+// compared with the fastest one that has their bits, and all ways with certain bits if the fastest
+// of them is so much slower than the fastest way with the preferred bits. The number of ways timed
 // again is limited, too.
 constexpr double kHopeless = 1.15;
 constexpr size_t kMostOfSameBits = 12;
