@@ -90,7 +90,7 @@ class Offloader {
     int64_t size = 0;  // what its copies take of the limit on copies in flight
     int node = 0;      // the node before which the eviction ends, or the prefetch starts
   };
-  using Groups = std::map<int, Group>;  // by index of a node
+  using Groups = std::map<int, Group>;  // groups by the index of their node
 
   void Plan(const SavedTensor& saved) {
     const int offloaded = static_cast<int>(offloaded_.size());
@@ -209,7 +209,7 @@ class Offloader {
 
   void Forward() {
     std::deque<const Group*> departing;
-    int64_t size = 0;  // of the departing groups
+    int64_t size = 0;  // size of the departing groups
     const auto finish_while = [&](auto condition) {
       for (; !departing.empty() && condition(*departing.front()); departing.pop_front()) {
         for (int offloaded : departing.front()->tensors) FinishEviction(offloaded_[offloaded]);
@@ -233,7 +233,7 @@ class Offloader {
   void Backward() {
     auto next = fetches_.cbegin(), needed = next;  // the next group to start, and the next group to
                                                    // await
-    int64_t size = 0;                              // of the groups between `needed` and `next`
+    int64_t size = 0;                              // size of the groups between `needed` and `next`
     const auto start_until = [&](int n) {
       for (; next != fetches_.cend(); ++next) {
         const Group& group = next->second;

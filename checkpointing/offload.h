@@ -30,7 +30,8 @@ namespace plimsoll::checkpointing {
 // copy starts as early and is awaited as late as the limit on copies in flight allows.
 struct OffloadOptions {
   std::function<double(const graph::OpCall&)> node_seconds = nullptr;
-  std::function<double(int64_t bytes)> copy_seconds = nullptr;  // for either direction
+  std::function<double(int64_t bytes)> copy_seconds = nullptr;  // the time of a copy in either
+                                                                // direction
 };
 
 class Offload : public graph::Pass {

@@ -290,7 +290,7 @@ class Tagger {
   const Options& options_;
   const std::vector<SavedTensor> saved_;
   const std::map<graph::TensorId, int> makers_;
-  std::vector<Retention> tags_;  // by index into saved_
+  std::vector<Retention> tags_;  // the tag of each activation in saved_
 };
 
 }  // namespace

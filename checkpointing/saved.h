@@ -19,7 +19,7 @@ struct SavedTensor {
   graph::TensorId tensor;  // owns its memory; reading its views counts as reading it
   int64_t bytes;
   int producer;                   // the node that writes the tensor
-  int output;                     // the index of the tensor among that node's outputs
+  int output;                     // index among the outputs of the producer
   int block;                      // the producer's block, as graph::Blocks numbers them
   std::vector<int> forward_uses;  // nodes of the forward pass that read the tensor, ascending
   std::vector<int> uses;          // nodes after the forward pass that read the tensor, ascending,

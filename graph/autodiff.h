@@ -14,9 +14,9 @@ namespace plimsoll::graph {
 // How a program ends with gradients and metrics (the loss is a metric). A step of several
 // micro-steps sums both over its programs.
 enum class Carry : uint8_t {
-  kNone,        // one micro-step per step: gradients are temporaries, consumed by the update
-  kWrite,       // the first of several micro-steps: written to carried tensors
-  kAccumulate,  // the other micro-steps: added to the carried tensors
+  kNone,        // the step has one micro-step: gradients are temporaries, consumed by the update
+  kWrite,       // for the first of several micro-steps: gradients are written to carried tensors
+  kAccumulate,  // for the other micro-steps: gradients are added to the carried tensors
 };
 
 struct AutodiffOptions {

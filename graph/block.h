@@ -15,7 +15,7 @@ namespace plimsoll::graph {
 
 inline constexpr int kNoBlock = -1;
 
-// The outermost block that a scope lies in: "block.3" for "block.3.attn"; empty outside any block.
+// The outermost block that contains a scope: "block.3" for "block.3.attn"; empty outside any block.
 std::string_view BlockIn(std::string_view scope);
 
 // The parts of a block's name: "critic.block" and 3 for "critic.block.3".

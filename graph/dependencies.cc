@@ -9,7 +9,8 @@ Dependencies DependenciesOf(const Program& program, Views views) {
     std::vector<size_t> writers, readers;  // readers: since the last write, which follows all
                                            // earlier readers
   };
-  std::vector<Accesses> accesses(program.tensors().size());  // by tensor that owns memory
+  std::vector<Accesses> accesses(program.tensors().size());  // indexed by the tensor that owns the
+                                                             // memory
   const auto of = [&](TensorId id) -> Accesses& {
     return accesses[static_cast<size_t>(program.Root(id))];
   };

@@ -32,7 +32,7 @@ const MicroStepOrder& RequireOrder(std::string_view name);  // throws InternalEr
                                                             // no such row
 
 struct ProvenOrder {
-  std::vector<size_t> nodes;  // in their new order
+  std::vector<size_t> nodes;  // the nodes in their new order
   // The first tensor whose accesses force a fixed node into a later stage; kNoTensor if none does.
   TensorId torn = kNoTensor;
 };

@@ -17,7 +17,7 @@ namespace plimsoll::graph {
 // The name of a tensor of which each micro-step of a program has its own: "tokens" in micro-step 0,
 // and "micro_step.1.tokens" in the next.
 std::string OfMicroStep(int64_t number, std::string_view name);
-// The parts of such a name.
+// The parts of a name that OfMicroStep makes.
 struct MicroStepName {
   int64_t number;
   std::string_view name;

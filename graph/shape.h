@@ -27,7 +27,7 @@ class Shape {
   // The product of all dimensions but the last: the number of rows for a row-wise op.
   int64_t rows() const;
 
-  // The same shape with the last dimension replaced.
+  // This shape with the last dimension replaced.
   Shape WithLast(int64_t size) const;
   // The shape without its last dimension.
   Shape DropLast() const;

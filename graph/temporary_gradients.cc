@@ -92,7 +92,7 @@ class GradientReleaser {
   }
 
   Program& program_;
-  std::vector<Gradient> gradients_;  // by tensor
+  std::vector<Gradient> gradients_;  // indexed by TensorId
   size_t update_begin_ = 0;          // from this node on, all nodes belong to the update
 };
 

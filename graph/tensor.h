@@ -1,5 +1,5 @@
-// A tensor of a program: a name, a type, and what the memory planner needs to know. It holds no
-// data.
+// A tensor of a program: a name, a type, and other properties that the memory planner needs. It
+// holds no data.
 #pragma once
 
 #include <cstddef>
@@ -28,11 +28,11 @@ struct TensorType {
   std::string ToString() const;  // "f32[4,64]"
 };
 
-// What a tensor is for; memory reports sum by role.
+// The purpose of a tensor; memory reports sum by role.
 enum class Role : uint8_t {
   kInput,           // slot that the host fills before a program runs
   kParameter,       // trained weight
-  kGradient,        // of a parameter
+  kGradient,        // gradient of a parameter
   kMaster,          // remainder of a low-precision parameter's float32 value
   kOptimizerState,  // moments and counters
   kState,           // other carried state (batch-norm statistics, loss scale)
@@ -55,7 +55,7 @@ enum class Retention : uint8_t {
   kOffload,    // is offloaded to host memory until it is needed
 };
 
-// What a tensor is to its owner.
+// The relation of a tensor to its owner.
 enum class OwnedAs : uint8_t {
   kGradient,   // gradient of a parameter (GradientsOf)
   kRemainder,  // remainder of a bf16 value: both together are the float32 value
@@ -143,10 +143,10 @@ struct Tensor {
   bool persistent = false;
   Retention retention = Retention::kSave;
   std::optional<Alias> alias;
-  std::optional<Owner> owner = {};  // of gradients and carried tensors: the tensor that they belong
-                                    // to
-  std::optional<Merge> merge = {};  // of carried tensors to which micro-steps or ranks contribute
-  // Of a history: the checksum of the names that its elements stand for. A saved history fits a
+  std::optional<Owner> owner = {};  // for gradients and carried tensors: the tensor that they
+                                    // belong to
+  std::optional<Merge> merge = {};  // for carried tensors to which micro-steps or ranks contribute
+  // For a history: the checksum of the names that its elements stand for. A saved history fits a
   // program's history only if the checksums are equal.
   std::optional<uint32_t> names_crc = {};
 

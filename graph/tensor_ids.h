@@ -19,7 +19,7 @@ inline auto Present(const std::vector<TensorId>& ids) {
   return ids | std::views::filter([](TensorId id) { return id != kNoTensor; });
 }
 
-// The substitute of `id`; `id` itself if it has none.
+// The substitute of `id`; without a substitute, `id` itself.
 inline TensorId Substitute(const std::map<TensorId, TensorId>& substitutes, TensorId id) {
   const auto found = substitutes.find(id);
   return found == substitutes.end() ? id : found->second;

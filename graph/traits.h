@@ -81,7 +81,7 @@ struct ShardingRule {
   int weight = -1;
 };
 
-// What a pass needs to know to continue a text from earlier tokens (inference/kv_cache.h).
+// How a pass replaces the op to continue a text from earlier tokens (inference/kv_cache.h).
 struct Continuation {
   // The op that replaces this one and reads keys and values of earlier tokens from carried caches.
   // Empty: no op replaces it, because it handles each token alone.

@@ -71,7 +71,7 @@ void BlockChains::FindLinks(const Variant& variant, std::span<const std::vector<
   const auto find = [&](int block, const BlockOptionsLimits& limits) {
     return FindBlockOptions(base, variant.decisions, segments[block], node_seconds, limits);
   };
-  std::map<int, std::vector<BlockOption>> chained, alone;  // by kind of block
+  std::map<int, std::vector<BlockOption>> chained, alone;  // options by kind of block
   levels_.resize(kChainLevels);
   for (int block = 0; block < blocks_; ++block) {
     const int kind = kinds[block];
@@ -170,7 +170,7 @@ void BlockChains::LearnPairs(const Layout& layout, const KeptUse& keep, const St
   }
 }
 
-// Learns what the blocks that are farther from both ends of a chain need and take.
+// Measures the needs and changes of blocks that are farther from both ends of a chain.
 void BlockChains::LearnLong(const Layout& layout, const KeptUse& keep, const StepUse& use) {
   Level& level = levels_[layout.front().level];
   int64_t dropped = 0;

@@ -66,14 +66,14 @@ class BlockChains {
     Change first, inner, last;
     std::vector<int64_t>
         waiting;  // bytes of recomputed results kept for the backward pass, by program
-    // The bytes that it needs while it recomputes, in addition to those of its backward pass when
-    // everything is kept.
+    // The bytes that the block needs while it recomputes, in addition to those of its backward pass
+    // when everything is kept.
     std::vector<int64_t> making;
     // Seconds for each later block of its chain: cheap nodes are recomputed once more for each.
     double again = 0;
   };
   struct Level {
-    std::vector<Link> links;                   // by block
+    std::vector<Link> links;                   // one link per block
     std::vector<int64_t> start, update, head;  // bytes that a chain adds in these parts
   };
   // Chains that cover all blocks of a program.
@@ -93,7 +93,7 @@ class BlockChains {
   std::vector<int64_t> all_bytes_;  // by block: bytes that it keeps if it keeps everything
   std::vector<bool> linked_;        // by block: whether another block may follow it in a chain
   std::vector<Level> levels_;
-  std::vector<std::vector<Chain>> from_;  // by first block
+  std::vector<std::vector<Chain>> from_;  // chains by their first block
 };
 
 }  // namespace plimsoll::memory

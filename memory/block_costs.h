@@ -17,10 +17,10 @@ class BlockCosts {
   BlockCosts(const Variant& variant, const BlockShapes& shapes, const KeptUse& keep,
              const CostModel& cost, const SolverOptions& options);
 
-  // The options that blocks may take: those whose cost is a sum over blocks; all options of a
-  // block; or the former and chains of blocks.
+  // The options that blocks may take. kSums: options whose cost is a sum over blocks; kEstimates:
+  // all options of a block; kChains: the options of kSums, and chains of blocks.
   enum class Choice { kSums, kEstimates, kChains };
-  // The costs with one option for what is outside the blocks (BlockShapes::sides).
+  // The costs with one option for the decisions outside the blocks (BlockShapes::sides).
   OptionProblem Problem(int side, Choice choice) const;
   // Whether a combination has an option that no narrower choice has.
   bool Needs(Choice choice, int side, const std::vector<int>& options) const;

@@ -91,7 +91,7 @@ class Chains {
  private:
   std::vector<double> seconds_;
   std::vector<std::vector<int>> producers_;
-  std::vector<int> block_;  // by node: its block
+  std::vector<int> block_;  // the block of each node
   std::vector<bool> available_;
   std::vector<int> visited_;
   std::vector<int> stack_;

@@ -16,7 +16,7 @@
 namespace plimsoll::memory {
 
 struct BlockOption {
-  Fates fates;  // of the block's decisions, in order
+  Fates fates;  // fates of the block's decisions, in order
   int64_t kept_bytes = 0;
   int64_t host_bytes = 0;
   int64_t leaving_bytes = 0;  // bytes of dropped results that other blocks read

@@ -88,8 +88,8 @@ class BlockShapes {
   const std::vector<Side>& sides() const { return sides_; }
   const std::vector<Measured>& measured() const { return measured_; }
   bool any_estimate() const;
-  // The same choice for all blocks and outside of them. Of `levels` levels, level 0 keeps least,
-  // and the last level but one keeps nearly everything.
+  // A level: one choice for all blocks and for the decisions outside them. Of `levels` levels,
+  // level 0 keeps least, and the last level but one keeps nearly everything.
   struct Level {
     int side = 0;
     std::vector<int> shapes;  // by block: the index of its shape
@@ -120,7 +120,7 @@ class BlockShapes {
   struct Kind {
     int like = 0;                 // the kind that has the same options
     int count = 0;                // the number of blocks of this kind
-    std::vector<Change> changes;  // by shape
+    std::vector<Change> changes;  // one change per shape
   };
 
   void GroupBlocks(const Variant& variant);
@@ -137,12 +137,12 @@ class BlockShapes {
   const SolverOptions& search_;
   size_t decisions_;
   std::vector<std::vector<int>> segments_;
-  std::vector<double> node_seconds_;         // by node of the base
+  std::vector<double> node_seconds_;         // seconds of each node of the base
   std::vector<std::vector<int64_t>> bytes_;  // by block and decision: bytes for all micro-steps
-  std::vector<int> kind_of_;                 // by block: its kind
-  std::vector<int> place_of_;                // by block: its index among those of its kind
+  std::vector<int> kind_of_;                 // the kind of each block
+  std::vector<int> place_of_;                // by block: its index among the blocks of its kind
   std::vector<Kind> kinds_;
-  std::vector<Options> options_;  // by kind; empty if another kind has the same options
+  std::vector<Options> options_;  // one entry per kind; empty if another kind has the same options
   std::vector<Side> sides_;
   std::vector<Measured> measured_;
   BlockChains chains_;

@@ -27,10 +27,10 @@ struct Combination {
   Fates fates;
   double seconds = 0;  // seconds of a step
   int64_t peak = 0;    // the most bytes of temporaries alive at once
-  int side = 0;        // index of the option for what is outside the blocks
+  int side = 0;        // index of the option outside the blocks
 };
 
-// By how much a program exceeds its prediction.
+// How much a program exceeds its prediction.
 struct Difference {
   double seconds = 0, bytes = 0;
 };
@@ -260,7 +260,7 @@ class CandidateSearch {
 
   // Adds a front whose sums are corrected. Copies of activations and of parameters share the link,
   // which a sum over blocks does not show. So some combinations are measured, and those between
-  // them are corrected by the interpolated difference. What is outside the blocks adds about the
+  // them are corrected by the interpolated difference. The options outside the blocks add about the
   // same to all combinations, so one measured combination is enough for each other side.
   void AddCorrected(const std::vector<Combination>& front) {
     if (front.empty()) return;

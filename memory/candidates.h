@@ -43,7 +43,7 @@ struct ExactPlan {
   int64_t max_live_bytes = 0;
   int64_t host_arena_bytes = 0;
   int64_t host_bytes = 0;  // the host arena and buffers of inputs (MemoryPlan::host_bytes)
-  double seconds = 0;      // of a step, predicted
+  double seconds = 0;      // predicted seconds of a step
   double recompute_seconds =
       0;  // the part of `seconds` for recomputation and for copies to and from the host
 };

@@ -82,7 +82,7 @@ class ByteMap {
   }
 
   int64_t size_;
-  std::map<int64_t, Owner> pieces_;  // by first byte
+  std::map<int64_t, Owner> pieces_;  // pieces by their first byte
 };
 
 struct Bytes {

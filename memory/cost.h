@@ -27,7 +27,7 @@ struct Budget {
   int64_t host = kNone;
   DeviceProfile profile = {};  // the overhead outside the arena
 
-  // The limit for the whole process on the device.
+  // The limit for the process's total on the device.
   int64_t process() const { return device == kNone ? kNone : profile.ProcessBytes(device); }
   bool Admits(const Cost& cost) const {
     return cost.device_bytes <= device && cost.host_bytes <= host;

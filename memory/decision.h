@@ -32,7 +32,7 @@ struct Decision {
   }
 };
 
-// By decision: its fate.
+// The fate of each decision.
 using Fates = std::vector<graph::Retention>;
 
 inline bool Offloads(const Fates& fates) {

@@ -132,8 +132,8 @@ double DeviceRates::GpuSeconds(const OpDef& op, const RateKind& kind,
   if (op.cost_class != CostClass::kBandwidth) {
     if (kind.numbers == "half") scale = gpu_->half / measured_->half;
     if (kind.numbers == "tf32") scale = gpu_->tf32 / measured_->tf32;
-    // Without matrix units for 8-bit numbers, such products run at best as fast as those of 16
-    // bits.
+    // Without matrix units for 8-bit numbers, products of 8-bit numbers run at best as fast as
+    // those of 16 bits.
     if (kind.numbers == "fp8")
       scale = (multiplies_codes() ? gpu_->fp8 : gpu_->half) / measured_->fp8;
   }

@@ -184,7 +184,7 @@ class ExactSearch {
     for (size_t c = 0; c < choices.size(); ++c) {
       const int32_t x = choices[c].buffer;
       const Item& item = items_[x];
-      // Of equal buffers, only the first is tried.
+      // Of several equal buffers, only the first is tried.
       if (std::any_of(choices.begin(), choices.begin() + c,
                       [&](const Choice& other) { return items_[other.buffer] == item; })) {
         continue;
@@ -212,11 +212,11 @@ class ExactSearch {
       verdict = rest.empty() ? Verdict::kPlaced : Solve(rest, at);
       for (int32_t s = item.first; s <= item.last; ++s) sections_[s].load += item.size;
       Restore(supports_, supports, support_);
-      // If the buffer lifts no other buffer, it did not cause the failure, and other choices fail,
-      // too.
+      // If the buffer raises the least offset of no other buffer, it did not cause the failure, and
+      // other choices fail, too.
       if (verdict != Verdict::kImpossible || !lifts) break;
-      // With this buffer here, all placements of the others at this offset or above have been
-      // tried.
+      // All placements with this buffer at this offset have been tried, for the other buffers at
+      // this offset or above.
       bars_.emplace_back(x, barred_below_[x]);
       barred_below_[x] = at + 1;
     }
@@ -254,7 +254,8 @@ class ExactSearch {
     return {sections_.begin() + first, sections_.begin() + last + 1};
   }
 
-  // A buffer that cannot lie on a placed buffer lies on a buffer of the part.
+  // Raises buffers that cannot be on top of a placed buffer: they must be on top of a buffer of the
+  // part.
   void LiftUnsupported(const Part& part) {
     for (Section& section : SectionsOf(part)) {
       section.end = section.next_end = kNever;
@@ -345,7 +346,7 @@ class ExactSearch {
     return key;
   }
 
-  // The buffers that can be the lowest of the part. Such a buffer lies on a placed buffer, and
+  // The buffers that can be the lowest of the part. Such a buffer is on top of a placed buffer, and
   // starts below the lowest end of any other buffer, because otherwise that other buffer could be
   // slid under it. Lower offsets come first; the search relies on this order.
   std::vector<Choice> Choices(const Part& part) const {

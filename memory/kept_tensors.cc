@@ -36,7 +36,7 @@ bool IsOnDevice(const Program& program, TensorId id) {
   return program.tensor(id).place == graph::Place::kDevice;
 }
 
-// By program: the needs of one tensor.
+// The needs of one tensor in each program.
 std::vector<KeptNeed> NeedsOf(std::string_view name, std::span<const Program* const> programs,
                               const std::vector<int>& runs) {
   std::vector<FirstUse> first(programs.size(), FirstUse::kNone);

@@ -31,11 +31,11 @@ struct KeptNeed {
   bool before = true, after = true;
   bool throughout() const { return before && after; }
 };
-// By name. A tensor that is absent is not a kept tensor.
+// Needs by the tensor's name. A tensor that is absent is not a kept tensor.
 using KeptNeeds = std::map<std::string, KeptNeed, std::less<>>;
 
-// By program: its needs. A program that runs several times in a step needs a value if any of its
-// runs needs it. A tensor that a program writes in parts, or reads between steps, is needed
+// The needs of each program. A program that runs several times in a step needs a value if any of
+// its runs needs it. A tensor that a program writes in parts, or reads between steps, is needed
 // throughout.
 std::vector<KeptNeeds> NeedsOfKept(std::span<const graph::Program* const> programs,
                                    const StepOrder& order);

@@ -29,8 +29,8 @@ struct RateKind {
 
 RateKind RateKindOf(const graph::OpCall& call);
 
-// The FLOPs and bytes of a call as kernels do them: matrix units compute whole tiles, so channels
-// of convolutions and tokens of attention are rounded up; and each query head reads its keys and
+// The FLOPs and bytes of a call as kernels do them: matrix units compute full tiles, so channels of
+// convolutions and tokens of attention are rounded up; and each query head reads its keys and
 // values, even if several heads share them.
 graph::Cost KernelWork(const graph::OpCall& call);
 

@@ -21,7 +21,7 @@ using graph::TensorId;
 // The part of a program in which a tensor is alive.
 enum class Span : uint8_t { kThroughout, kWithin, kFromBegin, kToEnd };
 
-// By TensorId: the span of the tensor.
+// The span of each tensor, indexed by TensorId.
 std::vector<Span> SpansOf(const Program& program, const KeptNeeds& kept) {
   std::vector<Span> spans;
   for (const Tensor& tensor : program.tensors()) {

@@ -32,7 +32,8 @@ struct Part {
 
 // A combination that the search keeps.
 struct Carried : Part {
-  std::array<int64_t, kNear> near = {};  // the need of its first block, of its first two blocks, …
+  std::array<int64_t, kNear> near = {};  // the need of the combination's first block, of its first
+                                         // two blocks, …
 };
 
 bool Before(const Part& a, const Part& b) {
@@ -123,7 +124,7 @@ class OptionSearch {
     }
     std::vector<OptionPoint> points;
     for (const Part& part : FrontOf(std::move(all), limit)) {
-      std::vector<int> options;  // by block; -1 within a chain
+      std::vector<int> options;  // option of each block; -1 within a chain
       const Part* of_block = &part;
       bool chains = false;
       for (int block = 0; block < blocks_;) {
@@ -212,7 +213,7 @@ class OptionSearch {
   // The combinations for the blocks from `block` on, made from those for the blocks after each
   // option.
   std::vector<std::vector<Carried>> Extend(int block) {
-    std::vector<std::vector<Part>> made(1);  // by distance
+    std::vector<std::vector<Part>> made(1);  // parts by their distance
     const std::vector<OptionCost>& options = problem_.blocks[block];
     size_t distances = 0;
     for (const OptionCost& option : options) {

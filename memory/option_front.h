@@ -47,7 +47,7 @@ struct OptionProblem {
   // By block: blocks with the same number may exchange options. Empty: no blocks may. Among equally
   // good combinations, the result is the one whose early blocks keep less.
   std::vector<int> likes = {};
-  std::vector<BlockTime> times = {};  // by block; empty: nothing is copied
+  std::vector<BlockTime> times = {};  // times of each block; empty: nothing is copied
   double head_seconds = 0;            // time between the last block's forward and backward pass
   double copy_slack = 1;              // a copy is planned to take this multiple of its seconds
   double copies_slow = 0;  // the fraction by which a copy slows computation that overlaps with it

@@ -80,9 +80,9 @@ struct ProgramPlan {
 
   // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
   int peak_node = -1;
-  std::string peak_at;  // a description of that node
-  // Bytes alive at each node in the two arenas. They include the persistent tensors that are needed
-  // at that node.
+  std::string peak_at;  // a description of peak_node
+  // Bytes alive at each node in the two arenas, including the persistent tensors that are needed at
+  // the node.
   std::vector<int64_t> live_bytes, host_live_bytes;
 };
 
@@ -115,7 +115,7 @@ struct MemoryPlan {
   std::map<std::string, int64_t> bytes_by_scope;  // scopes with numbers starred: "block.*.attn"
 
   std::vector<PersistentTensor> persistent;  // in order of offset, device first
-  std::vector<ProgramPlan> programs;         // in the order given
+  std::vector<ProgramPlan> programs;         // in the order of MakePlan's argument
 
   // The statistics of the arena in that place.
   runtime::AllocatorStats stats(graph::Place place) const {

@@ -34,7 +34,7 @@ struct MemoryFacts {
   // doesn't run. Empty: not measured.
   std::vector<std::vector<double>> node_seconds = {};
   bool by_time = false;  // order op kinds and scopes by time instead of by bytes
-  // What a caching allocator takes for the same programs.
+  // The memory that a caching allocator would take for the same programs.
   struct Caching {
     runtime::AllocatorStats device, host;
   };

@@ -125,8 +125,8 @@ struct Solver::Impl {
     });
   }
 
-  // What the options of the variant's blocks change. It is measured in the first variant that has
-  // these options; they do not depend on which variant is searched first.
+  // The changes of memory and time by the options of the variant's blocks. They are measured in the
+  // first variant that has these options, and do not depend on which variant is searched first.
   const BlockShapes* ShapesOf(size_t variant) {
     if (variants[variant].bases.size() > 1 || options.options == 0) return nullptr;
     size_t first = alike[variant];

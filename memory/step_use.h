@@ -24,7 +24,7 @@ struct ProgramUse {
   std::vector<int64_t> ends;    // bytes alive while the last node of the region runs
   std::vector<int64_t> again;   // by block: the most bytes alive while it is recomputed
   std::vector<double> seconds;  // seconds of the region's nodes, including waits
-  std::vector<double> work;     // the same, without copies that overlap with ops
+  std::vector<double> work;     // seconds of the nodes without copies that overlap with ops
 };
 
 struct StepUse {

@@ -44,7 +44,8 @@ struct Variant {
   // Training programs before recomputation, one for each objective that the step trains.
   std::vector<std::shared_ptr<const graph::Program>> bases;
   std::vector<Decision> decisions;
-  std::vector<std::pair<std::string, Fates>> policies;  // by name: "none", "block"
+  std::vector<std::pair<std::string, Fates>> policies;  // policies with their names: "none",
+                                                        // "block"
   int64_t host_input_bytes = 0;  // MemoryPlan::host_input_bytes of each of its plans
   // The number of micro-steps that one program holds: kept bytes count that number of times.
   int64_t micro_steps = 1;

@@ -1,7 +1,7 @@
-// The interface of kernels on a GPU, and the table of CUDA kernels (ops/KIND/NAME_cuda.cu). Compiled
-// with --config=cuda only. A kernel enqueues work on the given stream: it never allocates, never
-// waits for the GPU, and never reads a tensor's bytes on the host, so that whole programs can be
-// captured into CUDA graphs. Its scratch memory is a workspace, which the planner places
+// The interface of kernels on a GPU, and the table of CUDA kernels (ops/KIND/NAME_cuda.cu).
+// Compiled with --config=cuda only. A kernel enqueues work on the given stream: it never allocates,
+// never waits for the GPU, and never reads a tensor's bytes on the host, so that whole programs can
+// be captured into CUDA graphs. Its scratch memory is a workspace, which the planner places
 // (ops/cuda_workspace.h gives the size, without a GPU).
 //
 // Two runs on the same device give the same bits: no atomic additions of floats.
@@ -31,18 +31,19 @@ struct CudaKernel {
   std::string op;
   void (*run)(const CudaContext&);
   // Called once for each node, outside of any capture, before its first run: chooses algorithms,
-  // builds execution plans, loads modules. May run work on the stream and wait for it; may write to
-  // outputs and workspace, never to inputs. nullptr: nothing to prepare.
+  // builds execution plans, loads modules. It may run work on the stream and wait for it, and may
+  // write to outputs and workspace, but never to inputs. nullptr: nothing to prepare.
   void (*prepare)(const CudaContext&) = nullptr;
   // Runs several consecutive nodes of this op that do not depend on one another, in fewer launches.
   // Gives the same bits as run() on each. nullptr: not supported.
   void (*run_group)(std::span<const CudaContext>) = nullptr;
 };
 
-// nullptr when the op has no CUDA kernel.
+// The CUDA kernel of an op; nullptr if it has none.
 const CudaKernel* FindCudaKernel(std::string_view op);
 
-// At namespace scope in ops/KIND/NAME_cuda.cu:   const CudaKernelRegistration kKernel({"gelu", &Gelu});
+// For use at namespace scope in ops/KIND/NAME_cuda.cu:   const CudaKernelRegistration
+// kKernel({"gelu", &Gelu});
 struct CudaKernelRegistration {
   explicit CudaKernelRegistration(CudaKernel kernel);
 };

@@ -1,5 +1,5 @@
 // Scratch memory of CUDA kernels, as a function of the call alone: plans for a GPU are made without
-// one, and also by builds without CUDA.
+// a GPU, and also by builds without CUDA.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace plimsoll::ops {
 // Bytes that the op's CUDA kernel may use as its workspace; 0 for most.
 int64_t CudaWorkspaceBytes(const graph::OpCall& call);
 
-// At namespace scope in ops/KIND/NAME.cc:   const CudaWorkspaceRegistration kWorkspace("sum", &Bytes);
+// For use at namespace scope in ops/KIND/NAME.cc:   const CudaWorkspaceRegistration
+// kWorkspace("sum", &Bytes);
 struct CudaWorkspaceRegistration {
   CudaWorkspaceRegistration(std::string op, int64_t (*bytes)(const graph::OpCall&));
 };

@@ -27,7 +27,7 @@ struct DynamicCodes {
   static constexpr int kFirstBucket = (127 - 24) << 7;
   static constexpr int kBuckets = (127 << 7) + 1 - kFirstBucket;
 
-  std::array<float, 256> values{};          // by code
+  std::array<float, 256> values{};          // the value of each code
   std::array<float, 256> borders{};         // the border between magnitudes i and i + 1; after the
                                             // last one: ∞
   std::array<Index, kBuckets> at_bucket{};  // index of the magnitude at the bucket's lower end

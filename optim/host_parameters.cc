@@ -29,7 +29,7 @@ using graph::Role;
 using graph::Tensor;
 using graph::TensorId;
 
-// By TensorId: whether the tensor is selected.
+// Whether each tensor is selected, indexed by TensorId.
 using Selected = std::vector<bool>;
 
 // Selects moments, masters and averages: the state that a parameter's update changes in place.
@@ -152,7 +152,7 @@ class NormApart {
   Program& program_;
   graph::Builder builder_;
   const Selected& selected_;
-  std::map<size_t, std::vector<Summed>> behind_;  // by the node that writes the gradient
+  std::map<size_t, std::vector<Summed>> behind_;  // gradients by the node that writes them
   std::map<TensorId, TensorId> squares_;          // by gradient: its sum of squares
 };
 

@@ -111,8 +111,8 @@ class HostParameters : public graph::Pass {
             .gives = {graph::Fact::kResident},
             .spoils = {graph::Fact::kByLoss, graph::Fact::kScratched}};
   }
-  // Copies of such tensors that the program already has are not changed. Throws InternalError if a
-  // node changes only a part of such a tensor.
+  // Copies of tensors on the host that the program already has are not changed. Throws
+  // InternalError if a node changes only a part of a tensor on the host.
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -340,8 +340,8 @@ class Transfers {
       remaining_;  // by tensor: its residencies that have not ended
   std::map<TensorId, std::vector<TensorId>>
       overlaps_;                           // by slice: its tensor; by tensor: its slices
-  std::map<TensorId, DeviceCopy> copies_;  // by tensor on the host
-  std::deque<Eviction> evictions_;         // in flight, the oldest first
+  std::map<TensorId, DeviceCopy> copies_;  // copies of tensors on the host
+  std::deque<Eviction> evictions_;         // evictions in flight, the oldest first
   int64_t evicting_bytes_ = 0;             // bytes of `evictions_`
 };
 

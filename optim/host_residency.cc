@@ -156,7 +156,7 @@ class Regions {
       }
     }
     const int64_t largest = bytes.empty() ? 0 : std::ranges::max(bytes);
-    std::vector<size_t> region_of(bytes.size(), kNoRegion);  // by unit
+    std::vector<size_t> region_of(bytes.size(), kNoRegion);  // the region of each unit
     size_t group = kNoRegion;                                // the latest region
     int64_t in_group = 0;
     for (size_t n = update_begin_; n < program_.nodes().size(); ++n) {
@@ -309,7 +309,7 @@ std::vector<FetchGroup> FindResidencies(const Program& program, const std::vecto
   }
   for (auto& [tensor, residencies] : by_tensor) Merge(residencies, begins, regions);
   if (updates) KeepLastGradients(program, regions, sliced, by_tensor);
-  std::map<size_t, FetchGroup> groups;  // by first node
+  std::map<size_t, FetchGroup> groups;  // groups by their first node
   for (auto& [tensor, residencies] : by_tensor) {
     WidenToGroup(residencies, regions);
     const bool in_slices = sliced.contains(tensor);  // the tensor's slices are read later

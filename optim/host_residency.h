@@ -43,7 +43,7 @@ class Slices {
 
  private:
   const graph::Program& program_;
-  std::vector<bool> slices_;  // by TensorId
+  std::vector<bool> slices_;  // whether each tensor is a slice, indexed by TensorId
 };
 
 // The residencies of the tensors that `on_host` (by TensorId) selects, in the order in which they

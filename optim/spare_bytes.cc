@@ -13,7 +13,8 @@ std::vector<int64_t> SpareBytes(const graph::Program& program) {
   struct Life {
     size_t first = 0, last = 0;  // indices of nodes
   };
-  std::vector<Life> lives(program.tensors().size(), Life{nodes.size(), 0});  // by root tensor
+  std::vector<Life> lives(program.tensors().size(), Life{nodes.size(), 0});  // indexed by root
+                                                                             // tensor
   for (size_t n = 0; n < nodes.size(); ++n) {
     const auto use = [&](TensorId id) {
       if (id == kNoTensor) return;

@@ -37,7 +37,7 @@ bool IsOfAnyObjective(std::string_view name, std::string_view tensor) {
   return name == tensor || name.ends_with("." + std::string(tensor));
 }
 
-// By the owner's name: the tensors that are owned in this way.
+// The tensors that are owned in this way, by the names of their owners.
 std::map<std::string, Value> OwnedBy(const graph::Program& program, OwnedAs as) {
   std::map<std::string, Value> owned;
   for (const TensorId id : graph::TensorIds(program)) {

@@ -60,7 +60,7 @@ struct UpdateOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double momentum = 0.9;  // of SGD, where 0 keeps no buffer, and of Muon
+  double momentum = 0.9;  // momentum of SGD, where 0 keeps no buffer, and of Muon
   bool nesterov = false;
   MuonOptions muon = {};
   // Weight decay of parameters of rank 2 and more that match no group. A parameter has the weight
@@ -107,7 +107,7 @@ const ops::Encoding& EncodingOf(graph::OwnedAs moment);
 
 // The name of an objective's counter of the updates that are in its averages.
 inline constexpr std::string_view kAverageCount = "ema_count";
-// Whether this is the name of such a counter, of any objective.
+// Whether this is the name of an averages' counter, of any objective.
 bool CountsAverages(std::string_view name);
 
 // Whether this is the name of state that begins at zero and that some options of an update add:

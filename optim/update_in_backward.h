@@ -1,7 +1,7 @@
 // optimizer.in_backward: updates move into the backward pass. Lv et al. 2023, "Full Parameter
 // Fine-tuning for Large Language Models with Limited Resources", section 3.1; PyTorch calls it
-// "optimizer in backward". A gradient then lives only until its parameter is updated, and the next
-// ones take its memory.
+// "optimizer in backward". A gradient then lives only until its parameter is updated, and later
+// gradients take its memory.
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,8 @@ namespace plimsoll::optim {
 
 inline constexpr int kNoUnit = -1;
 
-// A unit is the update of one parameter, or of a slice of one, with the nodes of the same scope
-// that depend on it: those of its average.
+// A unit is the update of one parameter, or of a slice of one, together with the nodes of the same
+// scope that depend on it: those of the parameter's average.
 class UpdateUnits {
  public:
   explicit UpdateUnits(const graph::Program& program);

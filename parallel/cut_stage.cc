@@ -86,7 +86,7 @@ class Cutter {
     }
   }
 
-  // Finds what the first and the last stage change for the gradients of tables that both have.
+  // Finds the changes of the first and the last stage to the gradients of tables that both have.
   void FindTables() {
     if (!map_.IsEnd(stage_)) return;
     for (const TensorId gradient : map_.OfEnds(Role::kGradient)) {
@@ -256,7 +256,7 @@ class Cutter {
   }
 
   Program& program_;
-  const StageMap map_;  // of the original program
+  const StageMap map_;  // stages of the original program
   const int64_t stage_;
   graph::Builder g_;
   std::vector<Node> nodes_;

@@ -54,7 +54,7 @@ std::vector<Bucket> BucketsOf(const graph::Program& program, std::vector<Summand
 // Emits the start of the sum of packed gradients, and returns the tensor that is being summed.
 graph::Value StartPackedSum(graph::Builder& g, const std::vector<graph::TensorId>& gradients);
 
-// Emits the end of that sum, and returns the slice of each gradient.
+// Emits the end of a packed sum, and returns the slice of each gradient.
 std::vector<graph::Value> FinishPackedSum(graph::Builder& g, graph::Value sum,
                                           const std::vector<graph::TensorId>& gradients);
 

@@ -18,7 +18,7 @@ struct RankCall {
   enum class Kind : uint8_t {
     kCollectiveStart,
     kCollectiveDone,
-    kReduction,  // a collective within an op, such as a loss over a split vocabulary
+    kReduction,  // a collective within an op, such as a loss over a sharded vocabulary
     kSend,
     kReceive,
     kTransferDone,  // the end of a send or of a receive that doesn't block

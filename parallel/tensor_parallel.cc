@@ -134,7 +134,7 @@ class Splitter {
     EmitPart(std::move(node));
   }
 
-  // Handles an op that itself sums over the ranks what it computes from each rank's part.
+  // Handles an op that itself sums over the ranks the results of each rank's part.
   void Reduction(Node node) {
     node.inputs[0] = Whole(node.inputs[0]);
     SetAxis(node);
@@ -306,7 +306,7 @@ class Splitter {
   graph::Builder builder_;
   std::set<TensorId> parameters_;                    // parameters and casts of them
   std::map<TensorId, ParameterPart::Split> splits_;  // by parameter or cast of one
-  std::map<TensorId, Layout> layouts_;               // by tensor; absent: unsharded
+  std::map<TensorId, Layout> layouts_;               // layout of each tensor; absent: unsharded
   std::map<TensorId, TensorId> sums_of_;             // by tensor of addends: its sum
   std::map<TensorId, TensorId> wholes_;              // by tensor: the unsharded one that split
                                                      // layers read

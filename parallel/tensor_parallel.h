@@ -42,7 +42,8 @@ struct ParameterPart {
 struct TensorParallelOptions {
   int64_t ranks = 1;
   bool sequence = false;
-  std::map<std::string, ParameterPart> parts;  // by parameter name; other parameters are unsharded
+  std::map<std::string, ParameterPart> parts;  // parts by parameter name; other parameters are
+                                               // unsharded
 };
 
 // Throws InternalError when a program cannot be sharded so, because an op that needs an unsharded

@@ -184,7 +184,7 @@ class GatherJoiner {
 
   Program& program_;
   std::vector<Node> nodes_;               // the original ones
-  std::map<TensorId, Gather> gathers_;    // by the tensor that the gather's start writes
+  std::map<TensorId, Gather> gathers_;    // gathers by the tensor that their start writes
   std::map<TensorId, size_t> makers_;     // by codes: the index of the node that makes them
   std::map<TensorId, TensorId> current_;  // by parameter: the tensor that the start of its latest
                                           // gather writes

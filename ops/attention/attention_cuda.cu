@@ -65,7 +65,7 @@ void ZeroPadding(T* data, const int32_t* lengths, int64_t batch, int64_t outer, 
                  int64_t width, cudaStream_t stream) {
   constexpr int64_t kMost = 65535;  // the limit of a grid's second dimension
   const int64_t blocks = (sequence + kPaddingRows - 1) / kPaddingRows;
-  const int64_t rows_at_once = max(int64_t{1}, kMost / outer);  // of the batch, per launch
+  const int64_t rows_at_once = max(int64_t{1}, kMost / outer);  // batch rows per launch
   for (int64_t b = 0; b < batch; b += rows_at_once) {
     const int64_t count = min(rows_at_once, batch - b);
     const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(count * outer));

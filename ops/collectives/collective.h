@@ -59,7 +59,7 @@ inline bool IsCollectiveDone(const graph::OpDef& op) {
 }
 
 // Whether the node ends only if all ranks of its axis run it: it begins a collective, or itself
-// reduces over ranks, as a loss over a split vocabulary does.
+// reduces over ranks, as a loss over a sharded vocabulary does.
 bool WaitsForRanks(const graph::Node& node);
 
 // Whether the node gathers a parameter of which each rank holds a shard.

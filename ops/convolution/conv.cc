@@ -221,8 +221,7 @@ int64_t ConvDxWorkspace(const OpCall& call) {
   return ConvWorkspaceLimit(call) + (call.has_input(2) ? StagedGradientBytes(call.input(2)) : 0);
 }
 
-// The workspace is used first for the column sums, then for the convolution, or the other way
-// round.
+// The column sums and the convolution use the workspace one after the other.
 int64_t ConvDwWorkspace(const OpCall& call) {
   const TensorType& dy = call.input(1);
   int64_t bytes = call.has_output(1) ? ColumnSumsBytes(dy.shape.rows(), dy.shape.dim(-1)) : 0;

@@ -277,7 +277,7 @@ void ForEachPixel(const ConvGeometry& g, const Phase& phase, int64_t begin, int6
   });
 }
 
-// What is added to a product: nothing, acc, or a bias for each channel of dx.
+// The term that is added to a product: nothing, acc, or a bias for each channel of dx.
 template <typename S>
 struct Added {
   const S *acc = nullptr, *bias = nullptr;

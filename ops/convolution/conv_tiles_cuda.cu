@@ -114,7 +114,7 @@ struct DeviceTiles {
         of{{g, 0}, {g, 1}, {g, 2}} {}
 };
 
-// `y` begins with the images of the tiles.
+// `y` begins at the first image that the tiles belong to.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     SumTilesKernel(DeviceTiles g, int elements, const float* tiles, const S* bias, S* y) {

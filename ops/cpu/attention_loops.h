@@ -50,7 +50,7 @@ struct AttentionForward {
   int64_t stride;
   S* out;
   int64_t out_stride;
-  T* lse;            // [T], log Σ exp of the scores; nullptr: not wanted
+  T* lse;            // [T], log Σ exp of the scores; nullptr: not requested
   int64_t sequence;  // T
   int64_t length;
   int64_t head;

@@ -50,7 +50,7 @@ struct KernelSet {
   int64_t mr;        // the most rows of a panel
   int64_t nr;        // columns of a strip
   int64_t vec;       // values in a register
-  int64_t a_stride;  // mr rounded up to whole registers
+  int64_t a_stride;  // mr rounded up to full registers
 
   // Adds the product of panels × strips to C, whose block begins at `c`.
   void (*multiply)(bool trans_a, const T* packed_a, int64_t panel_size, const PanelSplit& split,

@@ -1,5 +1,5 @@
-// How kernels of batch norm divide x: some packs of 16 bytes across, and rows down; and one thread
-// for each channel.
+// How kernels of batch norm divide x: threads of a row take neighbouring packs of 16 bytes, other
+// threads take further rows. And a kernel with one thread for each channel.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace plimsoll::ops {
 
 inline constexpr int kNormThreads = 256;
 
-// Calls launch.operator()<elements of a thread, threads along a row>(), with whole packs where they
+// Calls launch.operator()<elements of a thread, threads along a row>(), with full packs if they
 // fit.
 template <typename T, typename Launch>
 void WithPacks(int64_t columns, bool aligned, const Launch& launch) {
@@ -29,14 +29,15 @@ void WithPacks(int64_t columns, bool aligned, const Launch& launch) {
   }
 }
 
-// Blocks across the columns.
+// The number of blocks across the columns.
 template <int N, int kAcross>
 unsigned BlocksAcross(int64_t columns) {
   return static_cast<unsigned>((columns + kAcross * N - 1) / (kAcross * N));
 }
 
-// Blocks sweep over the rows together, each taking every gridDim-th step of so many rows: what the
-// kernel before has touched last, and L2 still holds, comes first where the sweep is turned round.
+// How blocks sweep over the rows together: each takes every gridDim-th step of a number of rows.
+// With `from_end` the sweep is reversed, so that rows which the previous kernel touched last, and
+// which are still in L2, come first.
 template <int kAcross, int kAtOnce>
 struct RowSteps {
   static constexpr int kDown = kNormThreads / kAcross, kRows = kDown * kAtOnce;
@@ -54,11 +55,12 @@ struct RowSteps {
   }
 };
 
-// Elements that a thread computes at a time: two of 16 bits are converted by one instruction.
+// The number of elements that a thread computes at a time: one instruction converts two 16-bit
+// elements.
 template <int N>
 inline constexpr int kNormWide = N > 1 ? 2 : 1;
 
-// Elements i, … of a pack, and their place in it. i is a multiple of kWide.
+// Elements i, … of a pack, by their position in it. i must be a multiple of kWide.
 template <int kWide, typename T, int N>
 __device__ void PartOf(const Pack<T, N>& pack, int i, float (&to)[kWide]) {
   ToFloats(reinterpret_cast<const Pack<T, kWide>*>(&pack)[i / kWide], to);
@@ -73,13 +75,14 @@ __device__ Pack<T, N> ReadPack(const T* from) {
   return *reinterpret_cast<const Pack<T, N>*>(from);
 }
 
-// In shared memory: kTerms numbers of each of the block's channels, in an order in which threads
-// along a row meet different banks.
+// kTerms numbers for each of the block's channels, in shared memory. They are ordered so that the
+// threads of a row access different banks.
 template <int N, int kAcross, int kTerms>
 struct BlockChannels {
   float terms[kTerms][N][kAcross];
 
-  // One thread finds those of a channel: find(column, float (&)[kTerms]). All threads call it.
+  // One thread computes the numbers of a channel: find(column, float (&)[kTerms]). All threads call
+  // Set.
   template <typename Find>
   __device__ void Set(int64_t first, int64_t columns, const Find& find) {
     for (int i = static_cast<int>(threadIdx.x); i < kAcross * N; i += kNormThreads) {
@@ -91,7 +94,7 @@ struct BlockChannels {
     }
     __syncthreads();
   }
-  // Those of the thread's channels i, …
+  // Gets the numbers of the thread's channels i, ….
   template <int kWide>
   __device__ void Get(int i, float (&to)[kTerms][kWide]) const {
 #pragma unroll
@@ -107,7 +110,7 @@ inline unsigned ChannelBlocks(int64_t channels) {
   return static_cast<unsigned>((channels + kChannelThreads - 1) / kChannelThreads);
 }
 
-// One thread for each group and channel.
+// Calls the function with one thread for each group and channel.
 template <typename Function>
 __global__ void __launch_bounds__(kChannelThreads)
     ChannelsKernel(int64_t channels, Function function) {

@@ -1,9 +1,10 @@
-// A result for each element of x, from the same element of a few tensors and what is known of its
-// channel. Grid: (rows, columns, groups), all blocks at once on the GPU: a block finds out about
-// its channels once. Rows are swept from the first to the last, as sums over them go the other way.
-// Threads keep what they read packed, as it lies in memory, and convert two elements at a time.
+// Computes a result for each element of x, from the same element of a few tensors and the terms of
+// its channel. Grid: (rows, columns, groups); all blocks run at once, so that a block computes the
+// terms of its channels once. Rows are swept from first to last, because sums over them go the
+// other way. Threads keep the elements that they read packed, as in memory, and convert two at a
+// time.
 //
-// Perhaps one bit for each result as well: whether it is positive. Bytes: every tensor once.
+// Optionally also writes one bit for each result: whether it is positive. Bytes: every tensor once.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +16,10 @@
 
 namespace plimsoll::ops {
 
-inline constexpr int kRowBlocks = 3;   // that run at once on a multiprocessor
-inline constexpr int kRowsAtOnce = 4;  // of a thread: their loads come before the first store
+inline constexpr int kRowBlocks = 3;   // blocks that run at once on a multiprocessor
+inline constexpr int kRowsAtOnce = 4;  // rows of a thread whose loads come before the first store
 
-// Terms that also say where results are positive.
+// Terms that also write where results are positive.
 template <typename Terms>
 concept GivesPositive = requires(const Terms& terms) {
   terms.positive;
@@ -26,12 +27,12 @@ concept GivesPositive = requires(const Terms& terms) {
 
 // Terms has
 //   kTensors, kTerms
-//   const T* tensors[kTensors]       what is read; nullptr counts as zeros
-//   At(group, column, columns, float (&)[kTerms])      what is known of a channel
-//   Make<kWide>(terms, values, results)                results of kWide elements; the first two
+//   const T* tensors[kTensors]       the tensors that are read; nullptr counts as zeros
+//   At(group, column, columns, float (&)[kTerms])      computes the terms of a channel
+//   Make<kWide>(terms, values, results)                computes kWide results; the first two
 //                                                      arrays are [kTerms or kTensors][kWide]
-//   uint8_t* positive                                  perhaps: where their bits go
-// At may read what the kernel before has written, if this one was launched as its second stage.
+//   uint8_t* positive                                  optional: where the bits are written
+// At may read results of the previous kernel, if this one was launched as its second stage.
 template <int N, int kAcross, typename T, typename Terms>
 __global__ void __launch_bounds__(kNormThreads, kRowBlocks)
     RowsKernel(const __grid_constant__ Terms terms, int64_t rows, int64_t columns, T* out) {
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(kNormThreads, kRowBlocks)
   });
 }
 
-// after_stage: the kernel launched before is a first stage, which may have let this one launch.
+// after_stage: the previous kernel is a first stage, which may have let this one launch early.
 template <typename T, typename Terms>
 void MapRows(const CudaContext& ctx, const BatchNormSums& by, const Terms& terms, T* out,
              bool after_stage = false) {

@@ -42,7 +42,8 @@ __device__ inline void StartCopy(void* shared, const void* global, uint32_t byte
   }
 }
 
-// Called by all threads: waits for the phase's end. `parity`: 0 for the first phase, then 1, 0, ….
+// Called by all threads: waits for the end of a phase. `parity`: 0 for the first phase, then 1, 0,
+// ….
 __device__ inline void AwaitArrival(uint64_t* arrival, uint32_t parity) {
   uint32_t done = 0;
   while (done == 0) {

@@ -12,19 +12,19 @@ namespace plimsoll::ops {
 
 // x / divisor for |x| ≤ divisor and a divisor that is neither tiny nor huge, by a correctly rounded
 // reciprocal and a correction by the remainder (Markstein 1990, "Computation of elementary
-// functions on the IBM RISC System/6000"). It equals the rounded division except for one quotient
-// in about 2^23, next to the middle of two floats. A code differs only if such a quotient is a
-// border as well.
+// functions on the IBM RISC System/6000"). The result equals the rounded division, except for one
+// quotient in about 2^23, next to the middle of two floats. A code differs only if such a quotient
+// is a border as well.
 __device__ inline float Quotient(float x, float divisor, float reciprocal) {
   const float q = __fmul_rn(x, reciprocal);
   return __fmaf_rn(__fmaf_rn(-q, divisor, x), reciprocal, q);
 }
 
-// DynamicCodes::Nearest, with the instructions of a GPU.
+// Computes DynamicCodes::Nearest with a GPU's instructions.
 template <bool kSigned>
 __device__ int32_t FindCode(const MomentCodes& codes, float x) {
   constexpr int32_t kZero = kDynamicZero<kSigned>;
-  // Second moments have no sign; fmaxf keeps the index within the table whatever memory held.
+  // Second moments have no sign. fmaxf keeps the index within the table for any bits of x.
   const float magnitude = kSigned ? fabsf(x) : fmaxf(x, 0.0f);
   const int32_t upper = static_cast<int32_t>(__float_as_uint(magnitude) >> 16);
   int32_t index =
@@ -35,7 +35,7 @@ __device__ int32_t FindCode(const MomentCodes& codes, float x) {
 }
 
 template <bool kSecond>
-struct CodedMoment {  // 8 bits and a scale
+struct CodedMoment {  // 8-bit codes and a scale
   static constexpr bool kPresent = true, kRounds = false, kCoded = true;
   static constexpr Encoding kEncoding = kSecond ? kSecondMomentEncoding : kMomentEncoding;
   static constexpr bool kSigned = kEncoding.is_signed;
@@ -74,14 +74,14 @@ struct CodedMoment {  // 8 bits and a scale
     }
     const bool finite = bits < 0x7f800000;
     const float largest = __int_as_float(bits);
-    // Scales where intermediate results of the quotient could leave the normal numbers.
+    // Scales the numbers if intermediate results of the quotient could be subnormal or overflow.
     const float scale = largest < 0x1p-60f ? 0x1p80f : largest > 0x1p100f ? 0x1p-40f : 1.0f;
     LaneValues<float> scaled = values;
     if (scale != 1) {
 #pragma unroll
       for (int i = 0; i < kLaneElements; ++i) scaled[i] *= scale;
     }
-    const bool divides = bits != 0 && finite;  // otherwise all are zero
+    const bool divides = bits != 0 && finite;  // otherwise all codes are zero
     const float divisor = largest * scale, reciprocal = __frcp_rn(divides ? divisor : 1.0f);
     LaneValues<uint8_t> found;
 #pragma unroll

@@ -1,4 +1,4 @@
-// The second stage of sums over rows: adds partial sums, in their order, to the final ones.
+// The second stage of sums over rows: adds partial sums, in their order, to the results.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,20 @@
 
 namespace plimsoll::ops {
 
-// Up to two results at once.
+// The partial sums and results of up to two sums.
 struct ColumnSums {
   const float* partials;  // [count][sums][width]
   int64_t count;
   int64_t width;
   int sums = 0;
-  const float* acc[2] = {};  // [width], added; nullptr: none. May be the memory of out.
+  const float* acc[2] = {};  // [width], is added; nullptr: nothing is added. May be the memory of
+                             // out.
   float* out[2] = {};        // [width]
 };
 
 // A block has 32 columns, one for each lane; each of its warps adds every 8th partial sum. All
-// loads of a thread are in flight at once, as few blocks and little other work could hide them.
+// loads of a thread are in flight at once, because few blocks and little other work could hide
+// them.
 inline constexpr int kColumnSumsParts = 8, kColumnSumsLoads = 17;
 
 static __global__ __launch_bounds__(kColumnSumsParts* kWarp) void ColumnSumsKernel(ColumnSums p) {

@@ -1,5 +1,5 @@
 // sums[j] = Σ over rows of x[row, j] (+ acc[j]): the gradient of a bias. x is float32, bf16 or
-// fp16, row-major without gaps; sums are float32, in an order that depends on the shape alone.
+// fp16, row-major without gaps; sums are float32, in an order that depends only on the shape.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -110,7 +110,7 @@ fe::DataType_t TypeOf(graph::DType dtype) {
   }
 }
 
-// What a plan must not have.
+// Properties that exclude a plan.
 std::vector<fe::NumericalNote_t> RefusedNotes(const ConvProblem& problem) {
   using Note = fe::NumericalNote_t;
   std::vector<Note> notes = {
@@ -124,7 +124,7 @@ std::vector<fe::NumericalNote_t> RefusedNotes(const ConvProblem& problem) {
   return notes;
 }
 
-// The tensors of the graph, each under its number.
+// The addresses of the tensors, by their numbers in the graph.
 std::unordered_map<int64_t, void*> TensorsOf(ConvPass pass, const ConvBuffers& buffers) {
   void* const a = const_cast<void*>(buffers.a);
   void* const b = const_cast<void*>(buffers.b);
@@ -175,7 +175,7 @@ class CudnnConvolution::Impl {
   }
 
  private:
-  // The heuristics' answers overlap.
+  // Lists the plans without repetition: the answers of cuDNN's heuristics overlap.
   void ListPlans() {
     for (int64_t i = 0; i < graph_.get_execution_plan_count(); ++i) {
       std::string name;
@@ -189,7 +189,7 @@ class CudnnConvolution::Impl {
   ConvProblem problem_;
   fe::graph::Graph graph_;
   std::vector<std::string> names_;
-  std::vector<int64_t> indices_;  // of the named plans in the graph
+  std::vector<int64_t> indices_;  // by plan: its index in the graph
 };
 
 CudnnConvolution::CudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries)

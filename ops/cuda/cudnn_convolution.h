@@ -1,8 +1,8 @@
 // Convolutions by cuDNN (ops/convolution/conv.h has the formulas and the layout), in float32, TF32,
-// bf16 and fp16, without bias and without a sum that is continued.
+// bf16 and fp16, without a bias and without adding to an existing result.
 //
-// Engines that give other bits in a second run, that sum in a narrower type or convert their inputs
-// to one (but for TF32), and FFT and Winograd transforms are left out.
+// Engines are left out if a second run gives other bits, if they sum in a narrower type or convert
+// their inputs to one (except TF32), and if they use FFT or Winograd transforms.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,30 +24,31 @@ enum class ConvPass {
   kDw,       // x, dy → dweight
 };
 
-// All tensors have this type.
+// A convolution. All its tensors have the same type.
 struct ConvProblem {
   ConvPass pass;
   graph::DType dtype;
-  bool tf32 = false;  // with float32
+  bool tf32 = false;  // for float32
   ConvGeometry geometry;
   int64_t workspace_limit = 0;  // bytes
 
   friend auto operator<=>(const ConvProblem&, const ConvProblem&) = default;
 };
 
-// Device addresses; nothing may overlap.
+// Device addresses; the buffers must not overlap.
 struct ConvBuffers {
   const void* a =
       nullptr;  // the operands in the order of ConvPass, and the result: 16-byte aligned
   const void* b = nullptr;
   void* result = nullptr;
-  void* workspace = nullptr;  // of the problem's limit, 256-byte aligned; its content is arbitrary
-                              // before and after
+  void* workspace = nullptr;  // as large as the problem's limit, 256-byte aligned; its content is
+                              // arbitrary before and after
 };
 
-// The plans by which cuDNN could compute a problem on the current device: each is one of its
-// engines with a setting of that engine's knobs. A plan has to be built before it can run; what was
-// built is held as long as this lives. Not to be made or built during a stream capture.
+// The plans by which cuDNN could compute a problem on the current device. Each is one of its
+// engines with a setting of that engine's knobs. A plan has to be built before it can run; built
+// plans live as long as this object. Objects must not be created, nor plans built, during a stream
+// capture.
 class CudnnConvolution {
  public:
   CudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries);
@@ -61,13 +62,13 @@ class CudnnConvolution {
   // no plan exists.
   const std::vector<std::string>& names() const;
 
-  // False when cuDNN can't build the plan, it is left out, or it needs more than the workspace.
-  // Takes up to tens of milliseconds; cuDNN may load kernels.
+  // Builds a plan. Returns false when cuDNN can't build it, when it is left out, or when it needs
+  // more than the workspace. Takes up to tens of milliseconds; cuDNN may load kernels.
   bool Build(size_t plan);
 
-  // Of a plan that is built.
+  // The workspace of a plan that is built.
   int64_t WorkspaceBytes(size_t plan) const;
-  // Enqueues the convolution. Returns an empty text, or why cuDNN can't after all.
+  // Enqueues the convolution. Returns an empty text, or why cuDNN cannot run it.
   std::string Run(size_t plan, gpu::Libraries& libraries, cudaStream_t stream,
                   const ConvBuffers& buffers) const;
 

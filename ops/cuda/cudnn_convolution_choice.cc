@@ -34,7 +34,7 @@ const char* Name(ConvPass pass) {
 
 std::string Text(const Spatial& s) { return fmt::format("{}x{}x{}", s[0], s[1], s[2]); }
 
-// Without a convolution when cuDNN has no plan.
+// cuDNN's first plan. The result has no convolution if cuDNN has no plan.
 ChosenConvolution FirstPlan(const ConvProblem& problem, gpu::Libraries& libraries) {
   auto convolution = std::make_unique<CudnnConvolution>(problem, libraries);
   for (size_t plan = 0; plan < convolution->names().size(); ++plan) {
@@ -43,7 +43,7 @@ ChosenConvolution FirstPlan(const ConvProblem& problem, gpu::Libraries& librarie
   return {};
 }
 
-// Without a convolution when cuDNN doesn't offer that plan.
+// The plan with this name. The result has no convolution if cuDNN doesn't offer the plan.
 ChosenConvolution PlanNamed(const std::string& name, const ConvProblem& problem,
                             gpu::Libraries& libraries) {
   auto convolution = std::make_unique<CudnnConvolution>(problem, libraries);
@@ -54,10 +54,11 @@ ChosenConvolution PlanNamed(const std::string& name, const ConvProblem& problem,
   return {std::move(convolution), plan};
 }
 
-// Whether what `enqueue` puts on a stream can be recorded as a part of a CUDA graph and replayed:
-// it is captured, and consists of kernels and memory that is set. A copy could be from memory of
-// the host that is gone by then (runtime/cuda/cuda_recording.h), and one such copy keeps a whole
-// program from being recorded. Its kernels must have run before; they don't run here.
+// Whether the work that `enqueue` puts on a stream can be recorded as a part of a CUDA graph and
+// replayed. The work is captured, and must consist of kernels and memsets. A copy could read host
+// memory that no longer exists when the graph runs (runtime/cuda/cuda_recording.h), and one such
+// copy keeps the whole program from being recorded. The kernels must have run before; they don't
+// run here.
 bool IsRecordable(FunctionRef<bool(cudaStream_t)> enqueue) {
   cudaStream_t stream = nullptr;
   gpu::Check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
@@ -79,7 +80,7 @@ bool IsRecordable(FunctionRef<bool(cudaStream_t)> enqueue) {
   }
   if (graph != nullptr) cudaGraphDestroy(graph);
   cudaStreamDestroy(stream);
-  cudaGetLastError();  // of a capture that failed
+  cudaGetLastError();  // clears the error of a failed capture
   return recordable;
 }
 
@@ -91,7 +92,7 @@ size_t ResultBytes(const ConvProblem& problem) {
   return static_cast<size_t>(elements * graph::ByteSize(problem.dtype));
 }
 
-// The plans that were not chosen are gone when this returns.
+// Frees the plans that are not chosen.
 std::optional<Choice> FastestPlan(const ConvProblem& problem, gpu::Libraries& libraries,
                                   cudaStream_t stream, const ConvBuffers& buffers) {
   CudnnConvolution convolution(problem, libraries);
@@ -114,10 +115,10 @@ std::optional<Choice> FastestPlan(const ConvProblem& problem, gpu::Libraries& li
   return Choice{convolution.names()[candidates[fastest.candidate]], fastest.microseconds};
 }
 
-// This process's choices.
+// The choices of this process.
 class ConvChoices {
  public:
-  // Never destroyed: at the end of the process cuDNN may be gone before it.
+  // Never destroyed, because cuDNN may be unloaded before it at the end of the process.
   static ConvChoices& Get() {
     static auto* const choices = new ConvChoices;
     return *choices;
@@ -147,8 +148,8 @@ class ConvChoices {
 
  private:
   struct Entry {
-    bool known = false;     // what runs the problem: a plan, or none
-    bool prepared = false;  // it was chosen, not just the first
+    bool known = false;     // whether it is known what runs the problem: a plan, or no plan
+    bool prepared = false;  // whether the plan was chosen by ChooseConvolution, not just the first
     ChosenConvolution chosen;
   };
 
@@ -165,7 +166,7 @@ class ConvChoices {
 
   ChosenConvolution Measured(const ConvProblem& problem, gpu::Libraries& libraries,
                              cudaStream_t stream, const ConvBuffers& buffers) {
-    ChosenConvolution last;  // the last one that was accepted
+    ChosenConvolution last;  // the last plan that was accepted
     const auto accepted = [&](const std::string& name) {
       last = PlanNamed(name, problem, libraries);
       return last.convolution != nullptr;
@@ -173,7 +174,7 @@ class ConvChoices {
     const auto measure = [&] { return FastestPlan(problem, libraries, stream, buffers); };
     const std::optional<std::string> name =
         StoreOf(libraries).Choose(KeyOf(problem), accepted, measure);
-    if (!name) return FirstPlan(problem, libraries);  // none can be recorded, or there is none
+    if (!name) return FirstPlan(problem, libraries);  // no plan can be recorded, or none exists
     if (last.convolution != nullptr && last.name() == *name) return last;
     ChosenConvolution chosen = PlanNamed(*name, problem, libraries);
     if (chosen.convolution == nullptr)
@@ -181,7 +182,7 @@ class ConvChoices {
     return chosen;
   }
 
-  // Devices of one kind share it.
+  // The store of the current device, which devices of one kind share.
   ChoiceStore& StoreOf(gpu::Libraries& libraries) {
     const std::string device = NameWithLibrary(libraries.properties(), "cudnn", cudnnGetVersion());
     return stores_.try_emplace(device, "convolutions", "plimsoll convolutions 2", device)
@@ -191,7 +192,7 @@ class ConvChoices {
   std::mutex mutex_;
   uint64_t generation_ = 0;
   std::map<std::string, ChoiceStore> stores_;
-  std::map<std::pair<int, ConvProblem>, Entry> entries_;  // by device and problem
+  std::map<std::pair<int, ConvProblem>, Entry> entries_;  // entries by device and problem
 };
 
 }  // namespace
@@ -205,7 +206,7 @@ void ChooseConvolution(const ConvProblem& problem, gpu::Libraries& libraries, cu
   ConvChoices::Get().Choose(problem, libraries, stream, buffers);
 }
 
-// A plan of cuDNN's is for tensors that are aligned to 16 bytes, whatever their addresses are.
+// The key assumes tensors aligned to 16 bytes, as cuDNN's plans do.
 std::string KeyOf(const ConvProblem& problem) {
   const ConvGeometry& g = problem.geometry;
   return fmt::format(

@@ -1,7 +1,7 @@
 // Launches a second stage while its first stage ends (programmatic dependent launch, from sm_90
-// on), so that the second launch takes no time of its own. The first kernel calls
+// on), so that the second launch takes no additional time. The first kernel calls
 // LetDependentsLaunch() when the second may use the resources that its blocks leave free. All
-// threads of the second call AwaitFirstStage() before they read results of the first.
+// threads of the second kernel call AwaitFirstStage() before they read results of the first.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,7 +24,7 @@ __device__ inline void AwaitFirstStage() {
 #endif
 }
 
-// Launches `kernel` as the second stage of the kernel that was launched on the stream before it.
+// Launches `kernel` as the second stage of the previous kernel on the stream.
 template <typename... Parameters>
 void LaunchDependent(void (*kernel)(Parameters...), dim3 grid, dim3 block, const CudaContext& ctx,
                      Parameters... parameters) {

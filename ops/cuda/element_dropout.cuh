@@ -13,13 +13,13 @@ namespace plimsoll::ops {
 struct ElementDropout {
   const int32_t* rng = nullptr;  // nullptr: no dropout
   uint64_t stream = 0;
-  uint32_t threshold = 0;  // draws below it drop
+  uint32_t threshold = 0;  // draws below it are dropped
   float keep_scale = 1;
-  int64_t first = 0;  // the draw of the first element, which is 0 unless ranks share rows
+  int64_t first = 0;  // the draw of the first element; 0 unless ranks share rows
 };
 
-// Of an op with the attributes p and key that drops elements of a tensor as large as input 0; `rng`:
-// the input's place. None if it isn't given.
+// The dropout of an op with the attributes p and key, which drops elements of a tensor with the
+// size of input 0. `rng`: the index of the input; if it is absent, there is no dropout.
 inline ElementDropout DropoutOf(const CudaContext& ctx, size_t rng) {
   if (!ctx.has_input(rng)) return {};
   const DropRule rule(ctx.attributes.GetReal("p"));
@@ -28,7 +28,8 @@ inline ElementDropout DropoutOf(const CudaContext& ctx, size_t rng) {
           ctx.ranks != nullptr ? ctx.ranks->rank() * ctx.in_shape(0).elements() : 0};
 }
 
-// Drops by the two draws of a word. The products come first, so that keep_scale stays an operand.
+// Drops by the two draws of a word. The products are computed first, so that keep_scale stays an
+// operand.
 __device__ inline void DropTwo(const ElementDropout& d, uint32_t word, float& first,
                                float& second) {
   const float kept[2] = {__fmul_rn(first, d.keep_scale), __fmul_rn(second, d.keep_scale)};
@@ -38,7 +39,7 @@ __device__ inline void DropTwo(const ElementDropout& d, uint32_t word, float& fi
 }
 
 // Drops among the N elements that begin with element `first`, a multiple of N; d.first must be a
-// multiple of kDrawsOfBlock. N: 8, or 4, where two threads make the same block. `key`:
+// multiple of kDrawsOfBlock. N is 8, or 4: then two threads compute the same block. `key`:
 // PhiloxKey(d.rng).
 template <int N>
 __device__ void DropElements(const ElementDropout& d, uint2 key, int64_t first, float (&x)[N]) {
@@ -52,7 +53,7 @@ __device__ void DropElements(const ElementDropout& d, uint2 key, int64_t first, 
   for (int i = 0; i < N; i += 2) DropTwo(d, words[i / 2], x[i], x[i + 1]);
 }
 
-// The same for one element. Slow: a block for each.
+// Drops a single element. Slow, because it computes a Philox block for each element.
 __device__ inline float DropElement(const ElementDropout& d, int64_t i, float x) {
   i += d.first;
   const uint4 block =

@@ -1,5 +1,5 @@
 // Elements of tensors on the GPU: types, 16-byte packs, and dispatch by dtype. Kernels compute in
-// float whatever the type in memory (only the CPU's tests use double).
+// float for all types in memory (only the CPU's tests use double).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -49,7 +49,7 @@ template <>
 __device__ inline __half FromFloat<__half>(float x) {
   return __float2half_rn(x);
 }
-// Converts towards zero, like a C++ conversion.
+// Rounds towards zero, like a C++ conversion.
 template <>
 __device__ inline int32_t FromFloat<int32_t>(float x) {
   return static_cast<int32_t>(x);
@@ -64,14 +64,14 @@ struct alignas(sizeof(T) * N) Pack {
 template <typename T>
 inline constexpr int kPackSize = 16 / static_cast<int>(sizeof(T));
 
-// Whether all these addresses may be read and written 16 bytes at a time; nullptr counts as yes.
+// Whether all these addresses may be read and written 16 bytes at a time; nullptr is ignored.
 template <typename... Pointers>
 bool Aligned(const Pointers*... pointers) {
   return ((reinterpret_cast<uintptr_t>(pointers) | ...) % 16) == 0;
 }
 
-// Makes the compiler forget what it derived from these elements, so that they, and not twice as
-// many floats, stay in registers until their next use.
+// Makes the compiler forget what it derived from these elements. So the elements stay in registers
+// until their next use, and not twice as many floats.
 template <typename T, int N>
 __device__ void KeepPacked(Pack<T, N>& pack) {
   static_assert(sizeof(pack) == 16);
@@ -79,8 +79,8 @@ __device__ void KeepPacked(Pack<T, N>& pack) {
   asm volatile("" : "+r"(words.x), "+r"(words.y), "+r"(words.z), "+r"(words.w));
 }
 
-// Converts all of a pack's elements. bf16 elements, which are the upper halves of floats, are taken
-// two at a time: that needs one instruction for each, one at a time needs two.
+// Converts all elements of a pack. bf16 elements, which are the upper halves of floats, are
+// converted two at a time: this needs one instruction for each, instead of two.
 template <int N, typename T>
 __device__ void ToFloats(const Pack<T, N>& pack, float (&to)[N]) {
   if constexpr (std::is_same_v<T, __nv_bfloat16> && N % 2 == 0) {
@@ -117,7 +117,7 @@ __device__ void StorePack(T* to, const float (&from)[N]) {
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
 }
 
-// For values that are used only once rounded: two at a time where the type has an instruction for
+// Rounds values that are used only after rounding: two at a time if the type has an instruction for
 // it.
 template <typename T, int N>
 __device__ Pack<T, N> RoundPack(const float (&from)[N]) {
@@ -151,9 +151,9 @@ __device__ uint32_t PackTwo(float low, float high) {
   }
 }
 
-// Writes to global memory in one access: otherwise, the compiler splits a pack into elements or
-// words when these are used elsewhere as well. Loads from other addresses may move before or after
-// it.
+// Writes a pack to global memory in one access. Otherwise, the compiler splits a pack into elements
+// or words when these are used elsewhere as well. Loads from other addresses may move before or
+// after it.
 template <int N, typename T>
 __device__ void WriteGlobal(T* to, const Pack<T, N>& pack) {
   const size_t address = __cvta_generic_to_global(to);

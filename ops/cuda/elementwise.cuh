@@ -1,5 +1,5 @@
-// Elementwise kernels: out[i] = function(in[i], …), in float, rounded once. For ops that do nothing
-// else, so that each takes one line.
+// Kernels that only compute out[i] = function(in[i], …), in float, rounded once. Each takes one
+// line.
 //
 // A thread moves packs of 16 bytes, several at once to hide the latency of memory: all its loads
 // come before its first store, so that any output may also have the memory of any input. Tensors
@@ -58,11 +58,11 @@ __device__ Floats<N> Unpack(const Pack<T, N>& pack) {
   return floats;
 }
 
-// Where the largest magnitudes of outputs go; nullptr: nowhere.
+// Where the largest magnitude of each output is written; nullptr: it is not found.
 template <size_t kOuts>
 using Largest = std::array<uint32_t*, kOuts>;
 
-// One pack of each input to one pack of each output. kLargest: whether `seen` keeps the largest
+// Maps one pack of each input to one pack of each output. With kLargest, `seen` keeps the largest
 // magnitude of each output.
 template <int N, bool kLargest, typename Out, size_t kOuts, typename Function, typename... In>
 __device__ void MapPack(const Function& function, const std::array<Out*, kOuts>& out,
@@ -141,9 +141,9 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Launch, typename Out, size_t kOuts, typename... In>
 void LaunchInPacks(const char* name, int64_t n, const Launch& launch,
                    const std::array<Out*, kOuts>& out, const In*... in) {
-  // The widest type sets the pack: 16 bytes of it, fewer of the others.
+  // The widest type determines the pack: 16 bytes of it, fewer bytes of the others.
   constexpr int N = 16 / static_cast<int>(std::max({sizeof(Out), sizeof(In)...}));
-  // About four loads in flight.
+  // The number of packs for about four loads in flight.
   constexpr int kUnroll = sizeof...(In) > 1 ? 2 : 4;
   bool aligned = (IsAligned(in, N * sizeof(In)) && ... && true);
   for (Out* o : out) aligned = aligned && IsAligned(o, N * sizeof(Out));
@@ -173,8 +173,8 @@ void Map(cudaStream_t stream, const char* name, int64_t n, const Function& funct
   map_internal::LaunchInPacks(name, n, launch, out, in...);
 }
 
-// The same, and the largest magnitude of each output (ops/cuda/largest.cuh), also of one that is
-// nullptr, which is not written.
+// Like Map, but also finds the largest magnitude of each output (ops/cuda/largest.cuh). An output
+// that is nullptr is not written, but its magnitude is found.
 template <typename Out, size_t kOuts, typename Function, typename... In>
 void MapWithLargest(cudaStream_t stream, const char* name, int64_t n, const Function& function,
                     const std::array<Out*, kOuts>& out, const map_internal::Largest<kOuts>& largest,
@@ -196,7 +196,7 @@ void Map(cudaStream_t stream, const char* name, int64_t n, const Function& funct
   Map(stream, name, n, function, std::array<Out*, 1>{out}, in...);
 }
 
-// Map of the call's first kInputs inputs, all of one type, to its output 0.
+// Maps the call's first kInputs inputs, all of one type, to its output 0.
 template <int kInputs, typename Function>
 void MapElements(const CudaContext& ctx, const Function& function) {
   DispatchCuda(ctx.dtype(), [&]<typename S>() {
@@ -208,7 +208,7 @@ void MapElements(const CudaContext& ctx, const Function& function) {
   });
 }
 
-// A kernel that does nothing else. The function has no state.
+// Registers a kernel that only applies `function`, which has no state.
 template <int kInputs, typename Function>
 CudaKernelRegistration ElementwiseKernel(const char* op) {
   return CudaKernelRegistration(

@@ -1,10 +1,10 @@
-// What ops share that make a tensor y and its 8-bit codes at once, with a scale that is expected
-// from earlier steps (ops/linear/quantize_activation.h, ops/norms/quantize_norm.h). Their first
-// outputs are transposed, codes and scale.
+// Code shared by ops that compute a tensor y and its 8-bit codes at once, with a scale that is
+// expected from earlier steps (ops/linear/quantize_activation.h, ops/norms/quantize_norm.h). Their
+// first outputs are transposed, codes and scale.
 //
-// The first step expects nothing. A kernel before the main one, which returns at once in all other
-// steps, then finds y's largest magnitude. Another one after it writes the scale of the largest
-// magnitude that the main kernel has found, which is NaN if y isn't finite.
+// In the first step no magnitude is expected. Then a kernel before the main one finds y's largest
+// magnitude; in all other steps it returns at once. Another kernel after the main one writes the
+// scale for the largest magnitude that the main kernel has found, which is NaN if y isn't finite.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,14 @@
 
 namespace plimsoll::ops::cast_tiles {
 
-// The two words at the start of the workspace, which begin as 0: y's largest magnitude as the
-// kernel before the main one finds it, and as the main one does.
+// Two words at the start of the workspace, which begin as 0: y's largest magnitude, as the kernel
+// before the main one finds it, and as the main kernel finds it.
 inline uint32_t* FirstLargest(const CudaContext& ctx) {
   return static_cast<uint32_t*>(ctx.workspace);
 }
 
-// What the main kernel writes, but for sums. `expected`: the input of magnitudes.
+// The results of the main kernel, except sums. `expected`: the index of the input of expected
+// magnitudes.
 inline Cast ExpectedCast(const CudaContext& ctx, const graph::Shape& y, size_t expected) {
   uint32_t* const words = FirstLargest(ctx);
   gpu::Check(cudaMemsetAsync(words, 0, 2 * sizeof(*words), ctx.stream), "cudaMemsetAsync");
@@ -41,15 +42,15 @@ inline Cast ExpectedCast(const CudaContext& ctx, const graph::Shape& y, size_t e
   return cast;
 }
 
-// Thread blocks of the kernel before the main one, grid-stride: few, as they do nothing in most
-// steps.
+// The number of thread blocks of the kernel before the main one, which is grid-stride. They are
+// few, because in most steps they do nothing.
 inline unsigned FirstBlocks(const CudaContext& ctx, int64_t blocks) {
-  constexpr int kFirstBlocks = 4;  // on a multiprocessor
+  constexpr int kFirstBlocks = 4;  // per multiprocessor
   const int64_t most = int64_t{ctx.libraries.multiprocessors()} * kFirstBlocks;
   return static_cast<unsigned>(std::min(blocks, most));
 }
 
-// nullptr: not wanted.
+// nullptr: not requested.
 template <typename Code>
 __global__ void FinishKernel(const uint32_t* found, const uint32_t* expected, float* scale,
                              uint32_t* largest) {
@@ -59,7 +60,7 @@ __global__ void FinishKernel(const uint32_t* found, const uint32_t* expected, fl
   }
 }
 
-// After the main kernel: writes the scale, and the largest magnitude, an output.
+// Runs after the main kernel: writes the scale, and the largest magnitude if that is an output.
 template <typename Code>
 void FinishCast(const CudaContext& ctx, const Cast& cast, size_t largest) {
   if (!ctx.has_output(2) && !ctx.has_output(largest)) return;

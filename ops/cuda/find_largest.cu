@@ -13,17 +13,17 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kLoads = 4;   // in flight, per thread
-constexpr int kBlocks = 8;  // that run at once on a multiprocessor
+constexpr int kLoads = 4;   // loads in flight, per thread
+constexpr int kBlocks = 8;  // blocks that run at once on a multiprocessor
 
-// A running maximum. Magnitudes of 16 bits are ordered as the float32 numbers that they convert to;
-// of each word's two elements, one has its maximum in `odd`, the other in `even`.
+// A running maximum. 16-bit magnitudes have the order of the float32 numbers that they convert to.
+// Of each word's two elements, one updates `odd`, the other `even`.
 template <typename T>
 struct Maximum {
   uint32_t odd = 0, even = 0;
 
   __device__ void AddWord(uint32_t word) {
-    odd = max(odd, word & 0x7fffffff);  // the lower half only orders what is equal in the upper
+    odd = max(odd, word & 0x7fffffff);  // the lower half matters only if the upper halves are equal
     if constexpr (sizeof(T) == 2) even = max(even, word << 17);
   }
   __device__ void AddElement(T x) { odd = max(odd, BitsOf(x)); }

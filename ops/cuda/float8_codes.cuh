@@ -1,5 +1,5 @@
-// Float32 numbers to 8-bit codes (base/float8.h), four at a time, and back, and the transposition
-// of codes within registers.
+// Converts float32 numbers to 8-bit codes (base/float8.h), four at a time, and back; transposes
+// codes within registers.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::ops {
 
-// The codes of a, b, c and d, from the lowest byte on. Code: Float8E4M3 or Float8E5M2.
+// The codes of a, b, c and d; a's is in the lowest byte. Code: Float8E4M3 or Float8E5M2.
 template <typename Code>
 __device__ uint32_t FourCodes(float a, float b, float c, float d) {
   constexpr auto kType = std::is_same_v<Code, Float8E4M3> ? __NV_E4M3 : __NV_E5M2;
@@ -30,7 +30,8 @@ __device__ uint2 EightCodes(const float (&x)[8], float factor) {
           FourCodes<Code>(scaled[4], scaled[5], scaled[6], scaled[7])};
 }
 
-// The numbers of four codes. Every code is a number of 16 bits.
+// The numbers of four codes. They are converted through 16-bit numbers, which represent every code
+// exactly.
 template <typename Code>
 __device__ void FourNumbers(uint32_t codes, float* numbers) {
   constexpr auto kType = std::is_same_v<Code, Float8E4M3> ? __NV_E4M3 : __NV_E5M2;
@@ -52,7 +53,7 @@ __device__ void EightNumbers(uint2 codes, float factor, float (&x)[8]) {
   for (float& number : x) number = __fmul_rn(number, factor);
 }
 
-// Four rows of four bytes become four columns: byte j of word i becomes byte i of word j.
+// Transposes four rows of four bytes: byte j of word i becomes byte i of word j.
 __device__ inline void TransposeBytes(uint32_t (&words)[4]) {
   const uint32_t low01 = __byte_perm(words[0], words[1], 0x5140);
   const uint32_t low23 = __byte_perm(words[2], words[3], 0x5140);

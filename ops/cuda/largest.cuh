@@ -1,5 +1,6 @@
-// The largest magnitude of what a kernel reads or stores, by the bits of float32: an integer
-// maximum, which keeps infinity and NaN (ops/linear/code_scale.h), and doesn't depend on an order.
+// The largest magnitude of the values that a kernel reads or stores. It is an integer maximum of
+// the bits of float32, which keeps infinity and NaN (ops/linear/code_scale.h), and doesn't depend
+// on the order.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +14,7 @@
 
 namespace plimsoll::ops {
 
-// The larger one of `largest` and the magnitudes of a pack.
+// The maximum of `largest` and the magnitudes of a pack.
 template <int N, typename T>
 __device__ uint32_t WithMagnitudes(uint32_t largest, const Pack<T, N>& pack) {
   float values[N];
@@ -23,7 +24,7 @@ __device__ uint32_t WithMagnitudes(uint32_t largest, const Pack<T, N>& pack) {
   return largest;
 }
 
-// All threads of a block of kThreads call it: *to becomes at least the largest of theirs. `shared`
+// All threads of a block of kThreads call it. Raises *to to the largest of their values. `shared`
 // has kThreads / 32 words; it may be reused after the next __syncthreads().
 template <int kThreads>
 __device__ void AddLargest(uint32_t largest, uint32_t* shared, uint32_t* to) {
@@ -33,19 +34,19 @@ __device__ void AddLargest(uint32_t largest, uint32_t* shared, uint32_t* to) {
   __syncthreads();
   if (threadIdx.x >= kWarp) return;
   largest = WarpMaximum(threadIdx.x < kThreads / kWarp ? shared[threadIdx.x] : 0);
-  // Most blocks find that another one has had more.
+  // Most blocks find that another block has already stored a larger value.
   if (threadIdx.x == 0 && largest > __ldcg(to)) atomicMax(to, largest);
 }
 
-// The same for a warp, whose threads all call it: for kernels of few warps, and blocks whose number
-// of threads is not known when they are compiled.
+// AddLargest for a warp, all of whose threads call it. For kernels of few warps, and for blocks
+// whose number of threads is not known at compile time.
 __device__ inline void AddLargestOfWarp(uint32_t largest, uint32_t* to) {
   largest = WarpMaximum(largest);
   if (threadIdx.x % kWarp == 0 && largest > __ldcg(to)) atomicMax(to, largest);
 }
 
-// Makes `largest` at least the magnitudes of a pack that the kernel stores; not where the maximum
-// would go to `wanted` and that is nullptr, or without kLargest.
+// Raises `largest` to the magnitudes of a pack that the kernel stores. Does nothing without
+// kLargest, or if `wanted`, the address for the maximum, is nullptr.
 template <bool kLargest, int N, typename T>
 __device__ void IncludeStored(const Pack<T, N>& stored, const uint32_t* wanted, uint32_t& largest) {
   if constexpr (kLargest) {
@@ -53,7 +54,7 @@ __device__ void IncludeStored(const Pack<T, N>& stored, const uint32_t* wanted, 
   }
 }
 
-// Sets these to zero, before kernels raise them. nullptr: not wanted.
+// Sets the given maxima to zero, before kernels raise them. nullptr: not requested.
 inline void ClearLargest(std::initializer_list<uint32_t*> all, cudaStream_t stream) {
   for (uint32_t* largest : all) {
     if (largest == nullptr) continue;

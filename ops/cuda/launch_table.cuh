@@ -1,11 +1,11 @@
-// Launches for many tensors: a table in the kernel's parameter says what each is, and which blocks
-// of the launch work on it.
+// Launches that work on many tensors: a table in the kernel's parameter describes each tensor, and
+// which blocks of the launch work on it.
 #pragma once
 
 namespace plimsoll::ops {
 
-// The entry that a block works on, of several in the order of their blocks: each has those from its
-// `first_block` on.
+// The entry on which a block works. Entries are in the order of their blocks; an entry has the
+// blocks from its `first_block` on.
 template <typename Entry>
 __device__ const Entry& EntryOf(const Entry* entries, int size, int block) {
   int low = 0, high = size - 1;

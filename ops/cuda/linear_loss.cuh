@@ -1,19 +1,20 @@
-// What linear_cross_entropy and linear_log_probs have in common on a GPU (formulas in their
-// headers). For each chunk of R rows (chunks in LayOutCudaLoss):
+// Code that linear_cross_entropy and linear_log_probs share on a GPU (formulas in their headers).
+// For each chunk of R rows (chunks in LayOutCudaLoss):
 //   logits = x · weightᵀ (+ bias)                   GEMM, stored as S
-//   lse, losses; dlogits, in the logits' memory     ops/cuda/loss_rows.cuh; of a split vocabulary
+//   lse, losses; dlogits, in the logits' memory     ops/cuda/loss_rows.cuh; with a sharded
+//   vocabulary
 //                                                   lse and losses: ops/cuda/loss_parts.cuh
 //   dx = dlogits · weight,  dweight += dlogitsᵀ · x GEMM, dweight in float32
 //   dbias += column sums of dlogits                 ops/cuda/column_sums.h, in float32
 //
 // In bf16 and fp16 on Hopper, without a soft cap, exponentials replace logits
-// (TakesLossExponentials, ops/cuda/loss_exponentials.h): the first product then includes the
-// softmax, and rows of x and dx are scaled instead of rows of dlogits. The other two products are
-// then bf16's.
+// (TakesLossExponentials, ops/cuda/loss_exponentials.h). The first product then includes the
+// softmax, and rows of x and dx are scaled instead of rows of dlogits. The other two products then
+// have operands in bf16.
 //
-// Bytes, besides the products' operands: logits are written by one product, read and written by the
-// softmax (2·R·V·s, the minimum; with exponentials: nothing), and read by two products; dweight is
-// read and written once per chunk (in bf16, where that is asked for:
+// Bytes, in addition to the products' operands: logits are written by one product, read and written
+// by the softmax (2·R·V·s, the minimum; with exponentials: none), and read by two products; dweight
+// is read and written once per chunk (with a low gradient in bf16:
 // ops/cuda/products/low_gradient.h). Forward, backward and training ops do their parts of the same
 // chunks with the same kernels, so that they give the same bits.
 #pragma once
@@ -35,7 +36,7 @@
 
 namespace plimsoll::ops::linear_loss_cuda {
 
-// Shared memory for slices of rows, leaving room for the kernel's other needs.
+// The shared memory for slices of rows; the rest is for the kernel's other needs.
 inline constexpr int64_t kSliceBytes = 224 << 10;
 
 template <bool kByRow, typename S, int kThreads, int kCluster, int kBuffers, typename Cap>
@@ -55,7 +56,7 @@ void LaunchRows(const CudaContext& ctx, LossRows<S> rows, const Cap& cap) {
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {kCluster, 1, 1};
-  int resident = 0;  // rows that are computed at once
+  int resident = 0;  // number of rows that are computed at once
   if constexpr (kCluster > 1) {
     config.attrs = &cluster;
     config.numAttrs = 1;
@@ -73,15 +74,15 @@ void LaunchRows(const CudaContext& ctx, LossRows<S> rows, const Cap& cap) {
   gpu::Check(cudaLaunchKernelEx(&config, kernel, rows, cap), "loss rows");
 }
 
-// Without a gradient a row is read only once anyway, and has no factor; it uses the same threads in
-// the same order, hence the same bits.
+// Without a gradient a row is read only once, and has no factor. It uses the same threads in the
+// same order, hence has the same bits.
 template <bool kByRow, typename S, int kThreads, int kCluster, int kBuffers, typename Cap>
 void ComputeRowsBy(const CudaContext& ctx, const LossRows<S>& rows, const Cap& cap) {
   if (rows.dloss == nullptr) return LaunchRows<false, S, kThreads, kCluster, 0>(ctx, rows, cap);
   LaunchRows<kByRow, S, kThreads, kCluster, kBuffers>(ctx, rows, cap);
 }
 
-// The choice depends on the row's length alone, for one kind of GPU: the fastest on an H200.
+// The choice depends only on the row's length, for one kind of GPU: the fastest on an H200.
 template <bool kByRow, typename S, typename Cap>
 void ComputeRows(const CudaContext& ctx, const LossRows<S>& rows, const Cap& cap) {
   if (rows.count == 0) return;
@@ -96,10 +97,10 @@ void ComputeRows(const CudaContext& ctx, const LossRows<S>& rows, const Cap& cap
 
 using linear_loss::kAbsent;
 
-// The indices of the arguments that the ops have in different places. x, weight and targets are
-// inputs 0 to 2 of all.
+// The indices of the arguments that differ between the ops. x, weight and targets are inputs 0 to 2
+// of all.
 struct Arguments {
-  // Inputs; dloss: or dlogp.
+  // Inputs. dloss: dloss or dlogp.
   size_t scale = kAbsent, lse_in = kAbsent, dloss = kAbsent, acc = kAbsent, bias = kAbsent;
   size_t acc_bias = kAbsent, rng = kAbsent;
   // Outputs.
@@ -112,8 +113,8 @@ struct Product {
   GemmBuffers buffers;
 };
 
-// The op's arguments and its scratch. kByRow: dlogp, a number for each row, scales the gradients of
-// the rows' negative log-probabilities; otherwise scale and dloss do.
+// The op's arguments and its scratch memory. kByRow: dlogp, a number for each row, scales the
+// gradients of the rows' negative log-probabilities; otherwise scale and dloss do.
 template <bool kByRow>
 struct Loss {
   const CudaContext& ctx;
@@ -122,10 +123,10 @@ struct Loss {
   int64_t size = graph::ByteSize(stored);
   int64_t rows = ctx.in_shape(0).rows();
   int64_t width = ctx.in_shape(0).dim(-1);
-  int64_t vocabulary = ctx.in_shape(1).dim(0);  // of the table
+  int64_t vocabulary = ctx.in_shape(1).dim(0);  // rows of the table
   VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
   bool bias = ctx.has_input(at.bias);
-  float softcap = static_cast<float>(LossSoftcap(ctx.attributes));  // of logits; 0: none
+  float softcap = static_cast<float>(LossSoftcap(ctx.attributes));  // soft cap of logits; 0: no cap
   bool low =
       ctx.has_output(at.dweight) && ctx.outputs[at.dweight].type.dtype == graph::DType::kBFloat16;
   CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored,
@@ -139,12 +140,13 @@ struct Loss {
   bool makes_losses = ctx.has_output(at.loss) || ctx.has_output(at.logp);
   // Whether exponentials replace logits.
   bool exponentials = UsesExponentials();
-  graph::DType operands = exponentials ? graph::DType::kBFloat16 : stored;  // of the products
+  graph::DType operands = exponentials ? graph::DType::kBFloat16 : stored;  // type of the products'
+                                                                            // operands
   bool copies_weight = exponentials && stored != graph::DType::kBFloat16 && ctx.has_output(at.dx);
 
   const char* x(int64_t first) const { return ctx.in<char>(0) + first * width * size; }
 
-  // What scales the gradients of a chunk; nullptr: there are none.
+  // The factors of the gradients of a chunk; nullptr if the op computes no gradients.
   const float* FactorsOf(int64_t first) const {
     const float* const dloss = ctx.in<float>(at.dloss);
     return kByRow && dloss != nullptr ? dloss + first : dloss;
@@ -184,14 +186,14 @@ struct Loss {
     product.buffers.a = scratch;
     product.buffers.b = copies_weight ? scratch + layout.weight_at : ctx.inputs[1].data;
     product.buffers.d = ctx.out<char>(at.dx) + first * width * size;
-    if (exponentials) {  // its rows are still to be scaled
+    if (exponentials) {  // the rows still have to be scaled
       product.problem.result = graph::DType::kFloat32;
       product.buffers.d = scratch + layout.product_at;
     }
     return product;
   }
 
-  // The first chunk starts from acc (which may be dweight itself), later ones add.
+  // The first chunk starts from acc (which may be dweight itself); later chunks add to dweight.
   Product GradientOfWeight(int64_t first, int64_t count) const {
     Product product = Multiply(vocabulary, width, count);
     product.problem.trans_a = true;
@@ -206,7 +208,7 @@ struct Loss {
     return product;
   }
 
-  // In bf16: each chunk rounds its sums with random bits of its own.
+  // The gradient in bf16: each chunk rounds its sums, with different random bits.
   LowGradient LowGradientOfWeight(int64_t first, int64_t count) const {
     const Product product = GradientOfWeight(first, count);
     LowGradient gradient{product.problem, product.buffers, {}, scratch + layout.wide_at};
@@ -219,7 +221,8 @@ struct Loss {
     return gradient;
   }
 
-  // Adds a chunk's column sums to dbias, which is gathered with the rows' stride: whole packs.
+  // Adds a chunk's column sums to dbias. The sum has the row stride of logits, so that it consists
+  // of full packs.
   void GradientOfBias(int64_t first, int64_t count) const {
     const auto copy = [&](void* to, const void* from) {
       gpu::Check(cudaMemcpyAsync(to, from, static_cast<size_t>(vocabulary) * sizeof(float),
@@ -316,7 +319,7 @@ struct Loss {
            CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
   }
 
-  // Computes what all chunks' products read.
+  // Computes tensors that the products of all chunks read.
   void Begin() const {
     if (!copies_weight) return;
     CopyLossWeight(Exponentials(0, 0), reinterpret_cast<__nv_bfloat16*>(scratch + layout.weight_at),
@@ -379,7 +382,7 @@ struct Loss {
   }
 };
 
-// Computes all chunks: losses, lse and gradients, whatever of them the op has.
+// Computes all chunks: losses, lse and gradients, as far as the op has them.
 template <bool kByRow>
 void ComputeChunks(const Loss<kByRow>& loss) {
   loss.Begin();
@@ -390,11 +393,11 @@ void ComputeChunks(const Loss<kByRow>& loss) {
 }
 
 // Prepares the products of three chunks: the first, which may write dweight instead of adding to
-// it, one that adds, and the last, which may have fewer rows.
+// it; one that adds; and the last, which may have fewer rows.
 template <bool kByRow>
 void PrepareChunks(const CudaContext& ctx, const Arguments& at) {
   Loss<kByRow> loss{ctx, at};
-  loss.shard.ranks = nullptr;  // only products are prepared: ranks need not communicate
+  loss.shard.ranks = nullptr;  // only products are prepared, so ranks need not communicate
   loss.Begin();
   loss.ForChunks([&](int64_t first, int64_t count) {
     if (first <= loss.layout.chunk || first + count == loss.rows) {

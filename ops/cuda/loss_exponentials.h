@@ -55,12 +55,12 @@ struct LossExponentials {
   const float* dloss;
   float* losses;       // or nullptr
   float* lse;          // or nullptr
-  int64_t count;       // rows
+  int64_t count;       // number of rows
   int64_t width;       // a multiple of 8
-  int64_t vocabulary;  // rows of weight
-  int64_t first;       // the token of the first of them
-  int64_t whole;       // the vocabulary, of all ranks
-  float most_sum;      // the largest sum of exponentials in range, for one rank
+  int64_t vocabulary;  // number of rows of weight
+  int64_t first;       // the token of the first row of weight
+  int64_t whole;       // the vocabulary of all ranks
+  float most_sum;      // the largest sum of exponentials on one rank that is in range
 
   float* references;            // [count]: c
   float* sums;                  // [tiles of kLossTileColumns, count]
@@ -68,29 +68,30 @@ struct LossExponentials {
   int64_t stride;
   float* factors;         // [count]: dloss · scale / s, or −dlogp / s; 0 for ignored rows
   __nv_bfloat16* scaled;  // [count, width]: x times its factor
-  // Of a split vocabulary, [count] each:
-  float* largest;  // logit of a row that is out of range; of others minus infinity
+  // With a sharded vocabulary, [count] each:
+  float* largest;  // the largest logit of a row that is out of range; minus infinity for other rows
   float* totals;   // s
 };
 
-// most_sum for this many ranks: the sum over them is then in range too.
+// most_sum for this number of ranks, so that the sum over them is in range, too.
 inline float MostLossSum(int ranks) { return 0x1p+94f / static_cast<float>(ranks); }
 
 // For a GPU of compute capability 9.0: whether this build has code for sm_90a, not just for sm_90,
 // and the copy engine can read these operands.
 bool CanUseLossExponentials(const LossExponentials& loss);
 
-// Computes everything but the products that make gradients. `by_row`: each row has its own dlogp,
-// which takes the place of −scale · dloss.
+// Computes everything except the products that make gradients. `by_row`: each row has its own
+// dlogp, which replaces −scale · dloss.
 void ComputeLossExponentials(const LossExponentials& loss, bool by_row,
                              const VocabularyShard& shard, int multiprocessors,
                              cudaStream_t stream);
 
-// dx[count, width] = product · factor of the row; dx, of the type `stored`, is aligned to 16 bytes.
+// dx[count, width] = product · factor of the row. dx has the type `stored` and is aligned to 16
+// bytes.
 void ScaleLossRows(const LossExponentials& loss, const float* product, void* dx,
                    cudaStream_t stream);
 
-// Writes the weight, which is fp16, to `copy` in bf16.
+// Converts the weight, which is fp16, to bf16 in `copy`.
 void CopyLossWeight(const LossExponentials& loss, __nv_bfloat16* copy, cudaStream_t stream);
 
 }  // namespace plimsoll::ops

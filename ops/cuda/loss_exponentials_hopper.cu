@@ -3,11 +3,12 @@
 //   references   c, a warp for each row
 //   product      exponentials and their sums over tiles of 64 × 256, in the product's epilogue:
 //                one warpgroup computes exponentials while the other multiplies
-//   finish       s, loss, e[target] and scaled rows of x, 8 rows for a block; of a split vocabulary
-//                three kernels, between which the ranks combine: totals, rare rows, finish
+//   finish       s, loss, e[target] and scaled rows of x, 8 rows for a block; with a sharded
+//                vocabulary three kernels, between which the ranks combine: totals, rare rows,
+//                finish
 //
-// Bytes besides the product's operands: exponentials are written once, in place of logits; in fp16
-// the weight is read and its copy written once per call.
+// Bytes in addition to the product's operands: exponentials are written once, instead of logits; in
+// fp16 the weight is read and its copy written once per call.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/elementwise.cuh"
@@ -24,7 +25,7 @@ using Exponential = __nv_bfloat16;
 
 constexpr float kTargetExponential = 0x1p-32f;  // e[target]
 
-constexpr int kRows = 8;  // of a block
+constexpr int kRows = 8;  // rows of a block
 constexpr int kThreads = kRows * kWarp;
 
 // Calls body.template operator()<T>() with the type of x and weight.
@@ -52,7 +53,7 @@ __device__ bool Counts(const LossExponentials& a, int32_t target) {
   return target >= 0 && target < a.whole;
 }
 
-// The row of weight for the target that a row is computed with; out of range if another rank has
+// The row of weight for the target with which a row is computed; out of range if another rank has
 // it.
 __device__ int64_t TargetOf(const LossExponentials& a, int64_t row) {
   const int32_t target = a.targets[row];
@@ -95,7 +96,7 @@ template <bool kStore>
 struct Exponentials {
   static constexpr int kSharedBytes = kStore ? kOperandTile : 0;
 
-  CUtensorMap to;  // boxes of 64 rows
+  CUtensorMap to;  // for boxes of 64 rows
   const float* references;
   float* sums;
 
@@ -105,7 +106,7 @@ struct Exponentials {
     static_assert(kCount * 2 == kLossTileColumns);
     const ResultPlace at;
     const int row = tile.row + at.row;
-    float c[2], sum[2][2] = {};  // of rows 8 apart
+    float c[2], sum[2][2] = {};  // for rows that are 8 apart
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const bool there = row + i * 8 < tile.rows;
@@ -146,7 +147,8 @@ struct Exponentials {
   __device__ void StorePiece(const uint32_t (&pairs)[16], const HopperTile& tile, int piece,
                              uint32_t shared) const {
     const int thread = threadIdx.x % kWarpgroup, lane = thread % kWarp;
-    const int row = thread / kWarp * 16 + lane % 16;  // of the matrices' rows that it addresses
+    const int row = thread / kWarp * 16 + lane % 16;  // the row of the matrices that the thread
+                                                      // addresses
     if (thread == 0) AwaitStoredBoxes<0>();
     tile.Barrier();
 #pragma unroll
@@ -163,7 +165,7 @@ struct Exponentials {
   }
 };
 
-// For a row whose exponentials are out of range, by the whole block: its largest logit …
+// The largest logit of a row whose exponentials are out of range. All threads of the block call it.
 template <typename T>
 __device__ __noinline__ float LargestLogit(const LossExponentials& a, int64_t row, float* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -180,7 +182,7 @@ __device__ __noinline__ float LargestLogit(const LossExponentials& a, int64_t ro
   return largest;
 }
 
-// … and exponentials relative to that logit, and their sum.
+// Computes the exponentials of a row relative to its largest logit, and returns their sum.
 template <typename T>
 __device__ __noinline__ float ExponentialsRelativeTo(float largest, const LossExponentials& a,
                                                      int64_t row, float* shared) {
@@ -197,8 +199,8 @@ __device__ __noinline__ float ExponentialsRelativeTo(float largest, const LossEx
   return BlockSum<kThreads>(sum, shared);
 }
 
-// Sums the exponentials of the block's rows over the tiles: the parts of a row are partial[0 …
-// 7][row].
+// Sums the exponentials of the block's rows over the tiles. The partial sums of a row are partial[0
+// … 7][row].
 __device__ void SumTiles(const LossExponentials& a, int tiles, float (&partial)[kRows][kRows]) {
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
   // Neighbouring threads read the sums of the block's rows over one tile.
@@ -222,10 +224,10 @@ __device__ float SumOfRow(const float (&partial)[kRows][kRows], int i) {
 }
 
 struct RowResult {
-  float s, loss, of_target;  // of_target: e[target]
+  float s, loss, of_target;  // of_target: the exponential of the target
 
   static __device__ RowResult InRange(float sum) {
-    // The sum contains the target's exponential; only rounding can make it smaller.
+    // The sum includes the target's exponential; only rounding can make it smaller than that.
     const float s = sum < kTargetExponential ? kTargetExponential : sum;
     return {s, logf(s * (1 / kTargetExponential)), kTargetExponential};
   }
@@ -234,8 +236,8 @@ struct RowResult {
   }
 };
 
-// Run by a warp: computes everything that follows from s. kByRow: gradients by a row's loss are
-// scaled by −dlogp of the row.
+// Run by a warp: computes all results of a row that depend on s. kByRow: the gradients of a row's
+// loss are scaled by −dlogp of the row.
 template <typename T, bool kByRow>
 __device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResult& result) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -267,15 +269,15 @@ __device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResul
 
 template <typename T, bool kByRow>
 __global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials a, int tiles) {
-  __shared__ float partial[kRows][kRows];  // of a warp, of a row
+  __shared__ float partial[kRows][kRows];  // by warp and row
   __shared__ float shared[kRows];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t first = int64_t{blockIdx.x} * kRows;
   SumTiles(a, tiles, partial);
-  RowResult result{};  // of this warp's row
+  RowResult result{};  // for this warp's row
   for (int i = 0; i < kRows && first + i < a.count; ++i) {
     float sum = SumOfRow(partial, i), largest = 0;
-    const bool rare = sum > a.most_sum;  // the same for all threads
+    const bool rare = sum > a.most_sum;  // equal for all threads
     if (rare) {
       largest = LargestLogit<T>(a, first + i, shared);
       sum = ExponentialsRelativeTo<T>(largest, a, first + i, shared);
@@ -287,8 +289,8 @@ __global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials 
   if (first + warp < a.count) FinishRow<T, kByRow>(a, first + warp, result);
 }
 
-// For a split vocabulary: sums this rank's exponentials, and finds the rows that are out of range
-// here.
+// For a sharded vocabulary: sums this rank's exponentials, and finds the rows that are out of range
+// on this rank.
 template <typename T>
 __global__ __launch_bounds__(kThreads) void TotalsKernel(const LossExponentials a, int tiles) {
   __shared__ float partial[kRows][kRows];
@@ -305,7 +307,7 @@ __global__ __launch_bounds__(kThreads) void TotalsKernel(const LossExponentials 
   }
 }
 
-// Computes again the rows that are out of range on any rank.
+// Computes the rows again that are out of range on any rank.
 template <typename T>
 __global__ __launch_bounds__(kThreads) void RareRowsKernel(const LossExponentials a) {
   __shared__ float shared[kRows];
@@ -315,7 +317,7 @@ __global__ __launch_bounds__(kThreads) void RareRowsKernel(const LossExponential
     if (largest == -INFINITY) continue;
     const float sum = ExponentialsRelativeTo<T>(largest, a, first + i, shared);
     if (threadIdx.x == 0) a.totals[first + i] = sum;
-    __syncthreads();  // before `shared` is used again
+    __syncthreads();  // before `shared` is reused
   }
 }
 
@@ -373,7 +375,7 @@ void Multiply(const LossExponentials& a, int multiprocessors, cudaStream_t strea
   }
   epilogue.references = a.references;
   epilogue.sums = a.sums;
-  constexpr int kGroup = 16;  // rows of clusters whose tiles are computed together
+  constexpr int kGroup = 16;  // rows of clusters whose tiles are computed at the same time
   LaunchHopperGemm<Tiling<T>>(stream, problem, MakeWholeTiles<Tiling<T>>(problem, kGroup), epilogue,
                               multiprocessors);
 }
@@ -395,7 +397,7 @@ bool CanUseLossExponentials(const LossExponentials& a) {
         cudaFuncGetAttributes(
             &attributes, &HopperGemmKernel<Tiling<__nv_bfloat16>, Exponentials<true>, WholeTiles>),
         "cudaFuncGetAttributes");
-    return attributes.numRegs > 64;  // an empty kernel has hardly any
+    return attributes.numRegs > 64;  // an empty kernel uses hardly any registers
   }();
   return has_code && CanMap(MatrixOfX(a)) && CanMap(MatrixOfWeight(a));
 }

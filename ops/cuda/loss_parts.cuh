@@ -1,13 +1,13 @@
-// The softmax of rows of a vocabulary that is split among ranks (formulas in
+// The softmax of rows of a vocabulary that is sharded among ranks (formulas in
 // linear_cross_entropy.h): each rank's part, and the combined result.
 //
 //   parts     m_k, Σ exp(logits − m_k), logits[target]: a block for each row, read once
 //   m         all-reduce of maxima
 //   scaled    Σ exp(logits − m)
 //   sums      all-reduce of sums and of targets' logits
-//   finish    lse and losses, the same bits on all ranks; gradients are loss_rows.cuh's, from lse
+//   finish    lse and losses, the same bits on all ranks; loss_rows.cuh computes gradients from lse
 //
-// Bytes beside those of loss_rows.cuh: rows are read once more.
+// Bytes in addition to those of loss_rows.cuh: rows are read once more.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +22,11 @@ namespace plimsoll::ops {
 struct LossParts {
   int64_t count;
   const int32_t* targets;
-  int64_t begin, whole;  // of the vocabulary
-  // Of kLossPartFloats a row:
+  int64_t begin, whole;  // this rank's first token, and the size of the vocabulary
+  // Arrays with kLossPartFloats numbers per row in total:
   float* own_maxima;  // [count]: m_k
-  float* maxima;      // [count]: m, and at the end lse
-  float* sums;        // [2,count]: of exponentials, and logits of targets
+  float* maxima;      // [count]: first m, finally lse
+  float* sums;        // [2,count]: sums of exponentials, and logits of targets
   float* losses;      // or nullptr
   float* lse;         // or nullptr
 };
@@ -86,7 +86,7 @@ static __global__ __launch_bounds__(kRowThreads) void FinishLossPartsKernel(cons
   parts.losses[row] = target < 0 ? 0.0f : loss;
 }
 
-// Computes everything but the gradients.
+// Computes everything except the gradients.
 template <typename S, typename Cap>
 void ComputeLossParts(const LossRows<S>& rows, const LossParts& parts, const Cap& cap,
                       Communicator* ranks, cudaStream_t stream) {

@@ -3,10 +3,10 @@
 //   lse = log Σ exp(logits),  loss = lse − logits[target],
 //   logits ← factor · (exp(logits − lse) − [v = target])
 //
-// with one factor for all rows, or with one of its own for each row.
+// with one factor for all rows, or a factor for each row.
 //
-// Under a soft cap c, c · tanh(logits / c) takes the place of logits wherever they are read, and
-// the gradient gets the factor 1 − tanh². What is stored before is not capped.
+// With a soft cap c, c · tanh(logits / c) replaces logits wherever they are read, and the gradient
+// gets the factor 1 − tanh². The stored logits are not capped.
 //
 // A row is read from memory once and written once; meanwhile it is in shared memory. A block copies
 // its next row there while it computes with the current one. A row too long for that (more than 112
@@ -15,8 +15,8 @@
 // and all rows on architectures before 9.0, are read twice.
 //
 // Threads keep a running maximum and a sum relative to it, a pack of 16 bytes at a time (Milakov,
-// Gimelshein 2018, "Online normalizer calculation for softmax", algorithm 3). All in float, in an
-// order that depends on the row's length and type alone.
+// Gimelshein 2018, "Online normalizer calculation for softmax", algorithm 3). All arithmetic is in
+// float, in an order that depends only on the row's length and type.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ namespace plimsoll::ops {
 
 template <typename S>
 struct LossRows {
-  S* logits;       // [count], rows of `vocabulary` at distances of `stride`
-  int64_t stride;  // a multiple of packs; gaps between rows may be overwritten
+  S* logits;       // [count] rows of `vocabulary`, at distances of `stride`
+  int64_t stride;  // a multiple of a pack; gaps between rows may be overwritten
   int32_t vocabulary;
   int32_t count;
-  int32_t slice;           // of a row, for each block of a cluster: whole packs
+  int32_t slice;           // part of a row for each block of a cluster; consists of full packs
   const int32_t* targets;  // negative: ignored
   int32_t first;           // the token of the first column
   const float* lse_in;     // from the forward pass; nullptr: computed here
@@ -44,10 +44,10 @@ struct LossRows {
   const float* dloss;      // nullptr: no gradient. By row: dlogp [count], and no scale
 };
 
-// Σ exp2((x − max) · log2 e) over the values seen so far. Products that must never be fused with
-// sums, or kernels would differ, are __fmul_rn: all ops give the same bits.
+// Σ exp2((x − max) · log2 e) over the values seen so far. Products that must not be fused with sums
+// are __fmul_rn, so that all kernels, and all ops, give the same bits.
 struct RunningSum {
-  // Below every logit, but finite: the difference of infinities is NaN.
+  // Below every logit, but finite, because the difference of two infinities is NaN.
   float max = -1e38f;
   float sum = 0;
 
@@ -73,7 +73,7 @@ struct RunningSum {
   }
 };
 
-// What kernels do to logits that they load. Uncapped is empty: such kernels have no code for a cap.
+// The change of logits after loading. UncappedLogits is empty: such kernels have no code for a cap.
 struct UncappedLogits {
   static constexpr bool kCaps = false;
   __device__ float Logit(float x) const { return x; }
@@ -160,7 +160,8 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
       if (bytes > 0) AwaitArrival(&arrivals[buffer], turn / kBuffers % 2);
     }
     const int target = rows.targets[row];
-    const int own_target = target - rows.first - begin;  // within the slice, if it is in it
+    const int own_target = target - rows.first - begin;  // index within the slice, if the slice
+                                                         // contains it
 
     float lse;
     if (rows.lse_in != nullptr) {
@@ -180,7 +181,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
       if (lane < kWarps) total = {of_warps[lane].x, of_warps[lane].y};
       total = total.OverWarp();
       if constexpr (kBlocks > 1) {
-        // Two buffers alternate: a block may be one row ahead of a block that still reads.
+        // Two buffers alternate, because a block may be one row ahead of a block that still reads.
         if (thread == 0) of_blocks[turn % 2] = {total.max, total.sum};
         SyncCluster();
         RunningSum all;
@@ -230,7 +231,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
           if constexpr (Cap::kCaps) {
 #pragma unroll
             for (int i = 0; i < kPack; ++i) {
-              // Beyond the row there is nothing to multiply.
+              // Elements beyond the row are not multiplied.
               x[i] = at + i < length ? __fmul_rn(x[i], slope[i]) : 0.0f;
             }
           }

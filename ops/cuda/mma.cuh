@@ -1,5 +1,5 @@
-// Matrix products of a warp on the tensor cores, float32 sums in registers: operands of 16 bits
-// ("mma.sync.m16n8k16" in PTX), or float32 ones rounded to TF32 ("m16n8k8"). Only in code for sm_80
+// Matrix products of a warp on the tensor cores, float32 sums in registers. Operands have 16 bits
+// ("mma.sync.m16n8k16" in PTX), or are float32 rounded to TF32 ("m16n8k8"). Only in code for sm_80
 // and later.
 //
 // A step of the inner dimension is 32 bytes of both operands. Lane l's four values of a 16 × 8
@@ -55,9 +55,8 @@ __device__ void Multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
   }
 }
 
-// Rounds to the nearest TF32 value; ties go to even on sm_90, where that is one instruction instead
-// of three, otherwise away from zero.
-// kPositive: what is below zero becomes zero.
+// Rounds to the nearest TF32 value. Ties go to even on sm_90, where that is one instruction instead
+// of three, otherwise away from zero. kPositive: negative numbers become zero.
 template <bool kPositive = false>
 __device__ uint32_t RoundTf32(uint32_t bits) {
   uint32_t rounded;

@@ -1,19 +1,19 @@
 // Backward kernels of layer_norm and rms_norm (kMean false, no dbias). With x̂ = (x − mean) · rstd
 // and ĝ = dy · weight:
-//   dx = rstd · (ĝ − Σĝ / D − x̂ · Σ(ĝ·x̂) / D) (+ acc),   dweight = Σ_rows dy · x̂,   dbias = Σ_rows
-//   dy.
-// With kUnitOffset, which rms_norm may have, 1 + weight takes the place of the weight.
-// Where there is dropout (kDrop), dx with elements dropped is one more result. With kLargest, the
-// kernel also finds the largest magnitudes of its results as they are stored.
+//   dx = rstd · (ĝ − Σĝ / D − x̂ · Σ(ĝ·x̂) / D) (+ acc),   dweight = Σ_rows dy · x̂,
+//   dbias = Σ_rows dy.
+// With kUnitOffset, which rms_norm may have, 1 + weight replaces the weight. With dropout (kDrop),
+// dx with elements dropped is one more result. With kLargest, the kernel also finds the largest
+// magnitudes of its results as they are stored.
 //
 // One pass over the rows. One warp takes a row; if the row is longer than kNormBackwardPacks packs
 // of 16 bytes a lane, a few warps share it. A warp fetches its next row into shared memory while it
-// works on one: no warp waits for another's row. A lane's share of dweight and dbias stays in
-// registers from row to row. At the end a block's warps add up theirs, in their order, and the
-// block leaves partial sums in the workspace; ops/cuda/column_sums.cuh adds those. Blocks, and so
-// the order of every sum, depend on the shape alone.
-// Bytes: 3·N·D·s, and N·D·s more for acc, for y where the norm is recomputed too (kAgain), and for
-// the dropped dx. Largest magnitudes cost none: each warp adds its own.
+// works on the current one: no warp waits for another's row. A lane's part of dweight and dbias
+// stays in registers from row to row. At the end a block's warps add up theirs, in their order, and
+// the block stores partial sums in the workspace; ops/cuda/column_sums.cuh adds those. Blocks, and
+// so the order of every sum, depend only on the shape. Bytes: 3·N·D·s, and N·D·s more for acc, for
+// y if the norm is recomputed, too (kAgain), and for the dropped dx. Largest magnitudes take no
+// bytes: each warp adds its own.
 #pragma once
 
 #include <cuda_pipeline.h>
@@ -40,17 +40,17 @@ struct NormBackward {
   const float* mean;  // [rows]; unused by rms_norm
   const float* rstd;
   const T* dy;
-  const T* acc;  // nullptr: none
-  T* dx;         // may be the memory of dy or acc; nullptr: not wanted
+  const T* acc;  // nullptr: nothing is added
+  T* dx;         // may be the memory of dy or acc; nullptr: not requested
   int64_t rows;
   int width;
   float* partials = nullptr;  // [blocks][dweight?][dbias?][width]
   bool dweight = false, dbias = false;
   T* y = nullptr;  // for kernels that recompute the norm
   const T* bias = nullptr;
-  T* dropped = nullptr;  // as dx, or the memory of x; nullptr: not wanted
+  T* dropped = nullptr;  // dropped dx; may be the memory of dy, acc or x; nullptr: not requested
   ElementDropout dropout = {};
-  // The largest magnitudes of results; nullptr: not wanted.
+  // The largest magnitudes of results; nullptr: not requested.
   uint32_t* largest_y = nullptr;
   uint32_t* largest_dx = nullptr;
   uint32_t* largest_dropped = nullptr;
@@ -61,7 +61,7 @@ struct NormBackward {
   }
 };
 
-// The largest magnitudes of what a thread of such a kernel has stored.
+// The largest magnitudes of the results that a thread of such a kernel has stored.
 struct NormBackwardLargest {
   uint32_t y = 0, dx = 0, dropped = 0;
 
@@ -76,13 +76,13 @@ struct NormBackwardLargest {
 
 // The most packs of 16 bytes of a row that a lane takes.
 inline constexpr int kNormBackwardPacks = 8;
-// The most warps of a block, of which a multiprocessor has one: as many as leave each lane the
+// The most warps of a block; a multiprocessor has one block. The number leaves each lane the
 // registers for its sums (16 floats for each pack of 16-bit elements).
 constexpr int NormBackwardWarps(int packs) { return packs <= 4 ? 16 : 8; }
-// Rows of a warp in shared memory: the one it works on and the one being fetched.
+// The number of rows of a warp in shared memory: the current one and the one being fetched.
 inline constexpr int kNormBackwardStages = 2;
-// Bytes of shared memory: for each warp, x, dy and acc of these rows and finally its sums; for a
-// block, weight and bias.
+// Bytes of shared memory. For each warp: x, dy and acc of these rows, and finally its sums. For a
+// block: weight and bias.
 constexpr int NormBackwardWarpShared(int packs) {
   return kNormBackwardStages * 3 * packs * kWarp * static_cast<int>(sizeof(uint4));
 }
@@ -90,7 +90,7 @@ constexpr int NormBackwardWeightsShared(int packs, int row_warps) {
   return 2 * row_warps * packs * kWarp * static_cast<int>(sizeof(uint4));
 }
 
-// Synchronizes all threads of the warps that share a row. Barrier 0 is that of __syncthreads().
+// Synchronizes all threads of the warps that share a row. Barrier 0 belongs to __syncthreads().
 __device__ inline void GroupBarrier(int group, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "r"(threads) : "memory");
 }
@@ -106,8 +106,8 @@ __device__ inline float2 WarpSums(float2 sums) {
   return upper ? make_float2(other, mine) : make_float2(mine, other);
 }
 
-// `row_warps`: number of warps that share a row, side by side, each with kPacks packs of every
-// lane.
+// `row_warps`: the number of warps that share a row, next to each other, each with kPacks packs of
+// every lane.
 template <typename T, bool kMean, bool kUnitOffset, bool kAgain, bool kDrop, bool kLargest,
           int kPacks>
 __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
@@ -237,8 +237,8 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
         sums.y += part_sums[stage][w].y;
       }
     }
-    // dx = ĝ · rstd + x · of_x + constant. x and dy are read again: keeping both would take more
-    // registers.
+    // dx = ĝ · rstd + x · of_x + constant. x and dy are read again, because keeping both would take
+    // more registers.
     const float of_x = -sums.y * scale * rstd * rstd;
     const float constant = -rstd * scale * (sums.x + sums.y * shift);
 #pragma unroll
@@ -272,11 +272,12 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
 
   if (p.sums() == 0) return;
   LetDependentsLaunch();
-  // The warps of a block store their sums side by side; each thread then adds those of four
+  // The warps of a block store their sums next to each other; each thread then adds those of four
   // columns.
   __pipeline_wait_prior(0);
   __syncthreads();
-  constexpr int kFours = kPacks * kWarp * kSize / 4;       // of a warp's part of a row
+  constexpr int kFours = kPacks * kWarp * kSize / 4;       // groups of four in a warp's part of a
+                                                           // row
   auto* const fours = reinterpret_cast<float4*>(fetched);  // [dweight, dbias][warps][kFours]
 #pragma unroll
   for (int k = 0; k < kPacks; ++k) {
@@ -294,7 +295,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
   const int row_fours = p.width / 4;
   for (int i = static_cast<int>(threadIdx.x); i < p.sums() * row_fours;
        i += static_cast<int>(blockDim.x)) {
-    const bool second = i >= row_fours;  // of two sums
+    const bool second = i >= row_fours;  // the second of two sums
     const bool bias = second || !p.dweight;
     const float4* from = fours + (bias ? warps * kFours : 0) + i - (second ? row_fours : 0);
     float4 sum = {};
@@ -366,7 +367,7 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
   if constexpr (kLargest) largest.Add(p);
 }
 
-// The kernel for such a call.
+// The kernel that handles the call `p`.
 template <typename T, bool kMean, bool kUnitOffset, bool kAgain, bool kLargest, int kPacks>
 auto* NormBackwardKernelOf(const NormBackward<T>& p) {
   return p.dropped != nullptr
@@ -375,7 +376,7 @@ auto* NormBackwardKernelOf(const NormBackward<T>& p) {
                                    kPacks>;
 }
 
-// out[0] is dweight and out[1] dbias; either is nullptr when not wanted. acc is added to them.
+// out[0] is dweight and out[1] dbias; nullptr: not requested. acc is added to them.
 template <typename T, bool kMean, bool kAgain = false>
 void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* const (&out)[2],
                         const CudaContext& ctx, bool unit_offset = false) {

@@ -1,14 +1,14 @@
 // Forward kernels of layer_norm and rms_norm, and of both after an addition:
 //   x = a (+ b, rounded to the type of a),   y = (x − mean) · rstd · weight (+ bias).
-// Where there is dropout (kDrop), b's elements are dropped, and rounded, before they are added.
-// rms_norm (kMean false) has no mean: rstd = 1 / √(mean of x² + eps). With kUnitOffset, 1 + weight
-// takes the place of the weight.
+// With dropout (kDrop), b's elements are dropped, and rounded, before they are added. rms_norm
+// (kMean false) has no mean: rstd = 1 / √(mean of x² + eps). With kUnitOffset, 1 + weight replaces
+// the weight.
 //
 // A row is read once, 16 bytes per thread and load, and stays in registers until it is written: by
-// one warp where 8 such loads are enough (2048 elements of 16 bits), otherwise by a block of 256
-// threads. Rows that are longer, or don't consist of whole packs of 16 bytes, are read three times.
+// one warp if 8 such loads are enough (2048 elements of 16 bits), otherwise by a block of 256
+// threads. Rows that are longer, or don't consist of full packs of 16 bytes, are read three times.
 // Bytes: 2·N·D·s, and 2·N·D·s more for b and the sum. The largest magnitudes of results (kLargest)
-// cost none: each block adds its own.
+// take no bytes: each block adds its own.
 #pragma once
 
 #include <algorithm>
@@ -28,30 +28,30 @@ namespace plimsoll::ops {
 template <typename T>
 struct NormForward {
   const T* a;
-  const T* b = nullptr;  // only of kernels that add
+  const T* b = nullptr;  // only for kernels that add
   const T* bias = nullptr;
   T* sum = nullptr;       // a + b; may be the memory of either
   T* y;                   // may be the memory of a or b
-  float* mean = nullptr;  // [rows] or nullptr, as rstd
+  float* mean = nullptr;  // [rows] or nullptr, like rstd
   float* rstd = nullptr;
   int64_t rows;
   int width;
   float eps;
-  ElementDropout dropout = {};  // of b
-  // The largest magnitudes of results; nullptr: not wanted.
+  ElementDropout dropout = {};  // dropout of b
+  // The largest magnitudes of results; nullptr: not requested.
   uint32_t* largest_sum = nullptr;
   uint32_t* largest_y = nullptr;
 };
 
-// Threads of a block that shares a row, and of a block whose warps each have their own row: more of
-// them where a block adds its largest magnitudes, so that fewer blocks do.
+// The number of threads of a block that shares a row, and of a block whose warps each have their
+// own row. The latter is larger if a block adds its largest magnitudes, so that fewer blocks do.
 inline constexpr int kNormBlock = 256, kNormWarps = 64, kNormWarpsLargest = 128;
 
 // The most packs of 16 bytes of a row that a thread takes.
 inline constexpr int kNormPacks = 8;
 
-// Whether the kernel takes rows as packs. Then a warp takes a row of at most kNormPacks packs a
-// thread, a block a longer one; otherwise a block takes each row as single elements.
+// Whether the kernel reads rows as packs. Then a warp takes a row of at most kNormPacks packs per
+// thread, and a block a longer one. Otherwise a block takes each row as single elements.
 template <typename T>
 bool TakesNormPacks(const NormForward<T>& p, const T* weight) {
   return p.width % kPackSize<T> == 0 && p.width / kPackSize<T> <= kNormPacks * kNormBlock &&
@@ -88,7 +88,7 @@ __global__ __launch_bounds__(NormBlock(kThreads, kLargest)) void NormForwardKern
   __shared__ float shared[2][kNormBlock / kWarp];
   const int64_t row =
       int64_t{blockIdx.x} * (kBlock / kThreads) + static_cast<int>(threadIdx.x) / kThreads;
-  // To add its largest magnitudes, a block needs all of its warps, also those without a row.
+  // To add its largest magnitudes, a block needs all of its warps, including those without a row.
   const bool exists = row < p.rows;
   if (!kLargest && !exists) return;
   const int lane = static_cast<int>(threadIdx.x) % kThreads;
@@ -183,8 +183,8 @@ __global__ __launch_bounds__(NormBlock(kThreads, kLargest)) void NormForwardKern
   if constexpr (kLargest) AddLargestOfNorm<kBlock>(p, largest_sum, largest_y);
 }
 
-// For any width and alignment: a block takes a row. Each thread has the same elements in every
-// pass, so that it reads from `sum` what it wrote there itself.
+// The kernel for any width and alignment: a block takes a row. Each thread has the same elements in
+// every pass, so that it reads from `sum` only what it has written itself.
 template <typename T, bool kMean, bool kUnitOffset, bool kAdd, bool kLargest>
 __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T> p,
                                                                    const T* weight) {

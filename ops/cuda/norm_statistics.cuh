@@ -1,6 +1,5 @@
-// The statistics of a row of a norm: sums of its elements, and what becomes of them. Each operation
-// names its rounding, so that kernels that add a row's elements in the same order have the same
-// bits.
+// The statistics of a row of a norm, from sums of its elements. Each operation names its rounding,
+// so that kernels that add a row's elements in the same order have the same bits.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,7 +12,7 @@ __device__ void AddElements(const float (&x)[N], float& sum) {
   for (int i = 0; i < N; ++i) sum = __fadd_rn(sum, x[i]);
 }
 
-// Without kMean, mean is 0.
+// Adds (x − mean)². Without kMean, mean is 0.
 template <bool kMean, int N>
 __device__ void AddSquares(const float (&x)[N], float mean, float& squares) {
 #pragma unroll

@@ -3,11 +3,12 @@
 //
 //   typename M::Raw raw = M::Load(update.m, tile);     // the bytes as stored, in registers
 //   LaneValues<float> values = M::Unpack(raw, ...);
-//   M::Store(update.m, tile, values, random, ...);     // rounded as the form wants it
+//   M::Store(update.m, tile, values, random, ...);     // rounded as the form requires
 //
-// Lane l has elements 4l … 4l + 3 of the tile's first half and of its second half: 16-byte accesses
-// for float32, 8-byte ones for 16 bits, with neighbouring lanes side by side; and the four words of
-// one Philox block. Moments as 8-bit codes: ops/cuda/coded_moment.cuh.
+// Lane l has elements 4l … 4l + 3 of the tile's first half and of its second half. So accesses have
+// 16 bytes for float32 and 8 bytes for 16-bit types, neighbouring lanes access neighbouring bytes,
+// and a lane has the four words of one Philox block. Moments as 8-bit codes:
+// ops/cuda/coded_moment.cuh.
 #pragma once
 
 #include <cstdint>
@@ -24,29 +25,29 @@ namespace plimsoll::ops {
 static_assert(kStateBlock == 8 * kWarp);
 inline constexpr int kLaneElements = 8;
 
-using MomentCodes = DynamicCodes<uint8_t>;  // of a moment's encoding
+using MomentCodes = DynamicCodes<uint8_t>;  // codes of a moment's encoding
 
 struct StoredMomentRef {
   const void* in;
   void* out;
   const float* scales_in;
-  float* scales_out;  // nullptr: not wanted
+  float* scales_out;  // nullptr: not requested
 };
 
 struct StoredWeightRef {
   const void* in;
   void* out;
-  const void* master_in;  // or remainder
-  void* master_out;       // nullptr: not wanted
+  const void* master_in;  // master or remainder
+  void* master_out;       // nullptr: not requested
 };
 
-// A tile of 256 elements of a tensor of n. kWhole: all of them exist, and every tensor may be read
-// 16 bytes at a time.
+// A tile of 256 elements of a tensor of n. kWhole: all 256 exist, and every tensor may be read 16
+// bytes at a time.
 template <bool kWhole>
 struct Tile {
   int64_t first, n;
 
-  // Of the lane's quad 0 or 1.
+  // The first element of the lane's quad 0 or 1.
   __device__ int64_t quad(int q) const {
     return first + 128 * q + 4 * static_cast<int>(threadIdx.x % kWarp);
   }
@@ -99,9 +100,9 @@ __device__ void CopyTile(const void* from, void* to, const Tile<kWhole>& tile) {
   if (to != nullptr && to != from) StoreTile(to, tile, LoadTile<T>(from, tile));
 }
 
-// Words 0 … 7 are the random bits of the lane's elements. As in ops/optimizer/optimizer_state.h:
+// Words 0 … 7 are the random bits of the lane's elements. As in ops/optimizer/optimizer_state.h,
 // element i has words i (for the moments, 16 bits each) and 2^62 + i (for the weight) of the node's
-// stream, in blocks of four. `first`: the block of element 0.
+// stream, which has blocks of four words. `first`: the block of element 0.
 inline constexpr uint64_t kWeightWords = uint64_t{1} << 60;
 
 template <bool kWhole>
@@ -131,7 +132,7 @@ __device__ inline LaneValues<float> FromBf16(const LaneValues<__nv_bfloat16>& la
   return values;
 }
 
-// `shift` 0 or 16: which half of the random words.
+// `shift`: 0 or 16, which selects the half of the random words.
 __device__ inline LaneValues<__nv_bfloat16> ToBf16Stochastic(
     const LaneValues<float>& values, const uint32_t (&random)[kLaneElements], int shift) {
   const auto round = [&](int i) {
@@ -145,9 +146,9 @@ __device__ inline LaneValues<__nv_bfloat16> ToBf16Stochastic(
   return rounded;
 }
 
-// Weights.
+// The storage forms of weights.
 
-struct WholeWeight {  // float32
+struct WholeWeight {  // stored as float32
   static constexpr bool kRounds = false;
   using Raw = LaneValues<float>;
   template <bool kWhole>
@@ -166,7 +167,7 @@ struct WholeWeight {  // float32
   }
 };
 
-struct SplitWeight {  // bf16 and a remainder of 16 bits
+struct SplitWeight {  // stored as bf16 and a remainder of 16 bits
   static constexpr bool kRounds = false;
   struct Raw {
     LaneValues<__nv_bfloat16> high;
@@ -210,7 +211,7 @@ struct SplitWeight {  // bf16 and a remainder of 16 bits
 };
 
 template <typename S>
-struct MasterWeight {  // S and a float32 master, which alone is read
+struct MasterWeight {  // stored as S and a float32 master; only the master is read
   static constexpr bool kRounds = false;
   using Raw = LaneValues<float>;
   template <bool kWhole>
@@ -234,7 +235,7 @@ struct MasterWeight {  // S and a float32 master, which alone is read
   }
 };
 
-struct RoundedWeight {  // bf16 alone
+struct RoundedWeight {  // stored as bf16 alone
   static constexpr bool kRounds = true;
   using Raw = LaneValues<__nv_bfloat16>;
   template <bool kWhole>
@@ -254,8 +255,8 @@ struct RoundedWeight {  // bf16 alone
   }
 };
 
-// Calls body(weight) with an object of the class that reads such a weight; `master` is the type of
-// its master or remainder, of any other type where it has none.
+// Calls body(weight) with an object of the class that reads such a weight. `master`: the type of
+// its master or remainder; any other type if it has neither.
 template <typename Body>
 void DispatchWeight(graph::DType weight, graph::DType master, Body&& body) {
   if (weight == graph::DType::kFloat32) return body(WholeWeight{});
@@ -265,8 +266,8 @@ void DispatchWeight(graph::DType weight, graph::DType master, Body&& body) {
   body(MasterWeight<__half>{});
 }
 
-// Moments. kSecond: the second moment, which uses the upper 16 random bits and codes without a
-// sign.
+// The storage forms of moments. kSecond: the second moment, which uses the upper 16 random bits and
+// codes without a sign.
 
 struct NoMoment {
   static constexpr bool kPresent = false, kRounds = false, kCoded = false;
@@ -306,7 +307,7 @@ struct WholeMoment {
 };
 
 template <bool kSecond>
-struct RoundedMoment {  // bf16
+struct RoundedMoment {  // stored as bf16
   static constexpr bool kPresent = true, kRounds = true, kCoded = false;
   using Raw = LaneValues<__nv_bfloat16>;
   template <bool kWhole>

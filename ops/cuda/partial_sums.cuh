@@ -1,8 +1,8 @@
 // The first launch of column sums (column_sums.cu), for kernels that have the rows in registers
-// anyway: they give the same bits as ColumnSums if they add the same rows in the same order. That
+// anyway. They give the same bits as ColumnSums if they add the same rows in the same order. That
 // is: blocks have kSumThreads threads; block (x, y) takes kLanes · N columns and chunk y of
-// ColumnSumsChunk rows; thread t takes N columns; kLanes threads lie along a row; row t / kLanes of
-// the chunk is the thread's first, and each next one is kSumThreads / kLanes further on.
+// ColumnSumsChunk rows; thread t takes N columns; kLanes threads share a row; row t / kLanes of the
+// chunk is the thread's first, and each next one is kSumThreads / kLanes further.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,9 +14,9 @@
 namespace plimsoll::ops {
 
 inline constexpr int kSumThreads = 512;
-// Blocks that run at once on a multiprocessor; ColumnSumsChunk relies on it.
+// The number of blocks that run at once on a multiprocessor; ColumnSumsChunk relies on it.
 inline constexpr int kSumBlocks = 2;
-// Threads along a row: for packs of 16 bytes, and for single elements.
+// The number of threads that share a row: for packs of 16 bytes, and for single elements.
 inline constexpr int kSumLanes = 16, kSumLanesSingle = 32;
 
 // Adds the sums of the block's threads, by shuffles within warps, then in shared memory, and stores
@@ -36,7 +36,7 @@ __device__ void StorePartialSums(float (&sums)[N], int64_t columns, float* parti
       sums[j] += __shfl_xor_sync(~0u, sums[j], offset);
     }
   }
-  // Element j of all lanes is contiguous, so that no two lanes share a bank.
+  // Element j of all lanes is contiguous, so that no two lanes access the same bank.
   if (threadIdx.x % kWarp < kLanes) {
 #pragma unroll
     for (int j = 0; j < N; ++j) shared[threadIdx.x / kWarp][j * kLanes + lane] = sums[j];

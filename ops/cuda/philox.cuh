@@ -1,4 +1,5 @@
-// base/philox.h on the GPU: the same words. Block b of the stream `stream` holds words 4b … 4b + 3.
+// base/philox.h on the GPU, with the same words. Block b of the stream `stream` holds words 4b … 4b
+// + 3.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The threads of pooling kernels: one for each pack of channels of each pixel of the result.
-// Offsets within an image have 32 bits (InferPooled in ops/pooling/pool_window.h), images are
-// reached by 64 bits, and packs are counted in 32 bits, as 32-bit division is fast.
+// Offsets within an image have 32 bits (InferPooled in ops/pooling/pool_window.h), offsets of
+// images 64 bits. Packs are counted in 32 bits, because 32-bit division is fast.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@ inline constexpr int kPoolThreads = 256;
 struct PixelPack {
   uint32_t image;
   int32_t row, column;
-  uint32_t channel;  // the first of the pack's
+  uint32_t channel;  // the first channel of the pack
 };
 
 // The packs of one launch.
 struct PixelPacks {
   uint32_t count, rows, columns, per_pixel;
 
-  // Of the calling thread; false: it has none.
+  // Finds the pack of the calling thread; returns false if the thread has no pack.
   __device__ bool Find(uint32_t* pack) const {
     *pack = blockIdx.x * kPoolThreads + threadIdx.x;
     return *pack < count;
@@ -47,8 +47,8 @@ void ForImages(int64_t images, int64_t parts_per_image, const Launch& launch) {
   }
 }
 
-// Calls launch(packs, blocks, first element of the images, first of what is pooled) for results of
-// rows × columns pixels, or of blocks of pixels, an image.
+// Calls launch(packs, blocks, first element of the images, first element of the pooled images) for
+// results with rows × columns pixels, or blocks of pixels, per image.
 template <int N, typename Launch>
 void ForPacks(const PoolGeometry& p, int64_t rows, int64_t columns, const Launch& launch) {
   const int64_t per_pixel = p.channels / N, per_image = rows * columns * per_pixel;
@@ -60,7 +60,7 @@ void ForPacks(const PoolGeometry& p, int64_t rows, int64_t columns, const Launch
   });
 }
 
-// The same for results that are images, or what is pooled from them.
+// ForPacks for results that are images, or (kPooled) pooled images.
 template <int N, bool kPooled, typename Launch>
 void ForPixelPacks(const PoolGeometry& p, const Launch& launch) {
   const int64_t rows = kPooled ? p.rows.pooled : p.rows.size;

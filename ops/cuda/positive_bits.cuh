@@ -1,6 +1,6 @@
 // Where elements are positive, as bits (ops/norms/positive_bits.h). A thread has N elements of a
-// row, those from a multiple of N on: one byte for a pack of 8; for fewer the threads next to each
-// other in a warp join what they have.
+// row, beginning at a multiple of N: one byte for a pack of 8. With fewer, neighbouring threads of
+// a warp combine their bits.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace plimsoll::ops {
 
-// The largest number that becomes 0 when it is stored: half of the least above 0.
+// The largest number that is stored as 0: half of the least number above 0.
 template <typename T>
 __device__ constexpr float LargestZero() {
   if constexpr (std::is_same_v<T, __half>) return 0x1p-25f;
@@ -19,17 +19,18 @@ __device__ constexpr float LargestZero() {
   return 0.0f;
 }
 
-// Whether a value is positive, or NaN, once it is stored.
+// Whether a value is positive, or NaN, after it is stored.
 template <typename T>
 __device__ bool IsPositive(float value) {
   return !(value <= LargestZero<T>());
 }
 
-// Whether threads need each other to write bits: then all of a warp must call StorePositive.
+// Whether threads combine their bits to write them: then all threads of a warp must call
+// StorePositive.
 template <int N>
 inline constexpr bool kJoinsBits = N < 8;
 
-// Writes the bits of the elements from `column` on, where there are any.
+// Writes the bits of the elements from `column` on, if `there`.
 template <int N>
 __device__ void StorePositive(uint8_t* row, int64_t column, bool there, uint32_t bits) {
   static_assert(8 % N == 0);
@@ -42,7 +43,7 @@ __device__ void StorePositive(uint8_t* row, int64_t column, bool there, uint32_t
   if (there && first) row[column / 8] = static_cast<uint8_t>(bits);
 }
 
-// Bit i: element `column` + i.
+// Loads the bits: bit i belongs to element `column` + i.
 template <int N>
 __device__ uint32_t LoadPositive(const uint8_t* row, int64_t column) {
   const uint32_t byte = row[column / 8];

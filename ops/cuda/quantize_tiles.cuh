@@ -1,16 +1,16 @@
-// Tiles of 8-bit codes and transposed codes of a tensor (ops/linear/quantize.h), for kernels that
-// read the tensor, or compute it and never store it: its `Source`.
+// Tiles of 8-bit codes and transposed codes of a tensor (ops/linear/quantize.h). A kernel's
+// `Source` reads the tensor, or computes it without storing it.
 //
-// Tiles of 128 × 128: a thread has 8 rows of 8 columns, 16 threads lie along a row. It stores codes
-// as it has them, 8 bytes a row. For the transposed copy it transposes its bytes in registers and
-// puts them into shared memory, 8 bytes of 8 rows for each column; then 8 threads write a column's
+// Tiles of 128 × 128: a thread has 8 rows of 8 columns; 16 threads share a row. It stores its codes
+// directly, 8 bytes per row. For the transposed copy it transposes its bytes in registers and
+// writes them to shared memory, 8 bytes of 8 rows for each column; then 8 threads write a column's
 // 128 rows, in pieces of 16 bytes. Units of 8 bytes are permuted, so that neither the writes nor
 // the reads of shared memory conflict. Column sums: 8 rows in a thread, then the block's, which are
-// partial sums of a second launch (cuda/column_sums.h). Their order depends on the shape alone, not
+// partial sums for a second launch (cuda/column_sums.h). Their order depends only on the shape, not
 // on the source.
 //
-// Bytes: what the source loads, codes once each; the partial sums, 1/32 of the tensor in bf16, are
-// written and read.
+// Bytes: those that the source loads, codes once each; the partial sums, 1/32 of the tensor in
+// bf16, are written and read.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -28,16 +28,16 @@ namespace plimsoll::ops::cast_tiles {
 
 inline constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 inline constexpr int kTileRows = kQuantizeTileRows, kTileColumns = 128;
-inline constexpr int kSide = 8;                       // a thread's rows and columns
-inline constexpr int kAcross = kTileColumns / kSide;  // threads along a row
+inline constexpr int kSide = 8;                       // rows and columns of a thread
+inline constexpr int kAcross = kTileColumns / kSide;  // threads that share a row
 static_assert(kAcross * (kTileRows / kSide) == kThreads);
 
 struct Cast {
   int64_t rows, columns, padded;  // padded: elements in a transposed row
-  const uint32_t* largest;        // of which the scale is made, unless `expected` says otherwise
-  const uint32_t* expected;       // nullptr: `largest` it is
+  const uint32_t* largest;        // magnitude for the scale, unless `expected` is used
+  const uint32_t* expected;       // nullptr: `largest` is used
   uint32_t* found;                // raised by sources that find the largest magnitude
-  // nullptr: not wanted
+  // nullptr: not requested
   uint8_t* codes;
   uint8_t* transposed;
   float* scale;
@@ -52,13 +52,14 @@ __device__ CodeScale ReadScale(const Cast& cast) {
   return scale;
 }
 
-// The block's tile: the last first, which the L2 cache still holds after the kernel before.
+// The index of the block's tile. The last tiles come first, because the L2 cache still holds them
+// after the previous kernel.
 __device__ inline unsigned FromTheEnd() { return gridDim.x - 1 - blockIdx.x; }
 
 template <typename T>
 using Eight = Pack<T, kSide>;
 
-// From a multiple of 16 bytes on.
+// Loads from a multiple of 16 bytes.
 template <typename T>
 __device__ Eight<T> LoadEight(const T* from) {
   Eight<T> eight;
@@ -69,7 +70,7 @@ __device__ Eight<T> LoadEight(const T* from) {
   return eight;
 }
 
-// Elements beyond `count` are zeros. kEven: `from` is at a multiple of 16 bytes, and count is at
+// Elements from `count` on are zeros. kEven: `from` is at a multiple of 16 bytes, and count is at
 // most 0 or at least 8.
 template <bool kEven, typename T>
 __device__ Eight<T> LoadSome(const T* from, int64_t count) {
@@ -85,7 +86,7 @@ __device__ Eight<T> LoadSome(const T* from, int64_t count) {
   return eight;
 }
 
-// The same of codes, at a multiple of 8 bytes.
+// LoadSome for codes, at a multiple of 8 bytes.
 template <bool kEven>
 __device__ uint2 LoadCodes(const uint8_t* from, int64_t count) {
   if constexpr (kEven) {
@@ -113,25 +114,25 @@ __device__ void StoreSome(uint8_t* to, uint2 codes, int64_t count) {
   }
 }
 
-// The transposed codes of a tile of kRows rows, which a thread block makes. Its units of 8 bytes,
-// in the order of columns, lie at their numbers ^ (column / 8 % 16): then 16 threads that have the
-// same rows of 16 times 8 columns write to different banks.
+// The transposed codes of a tile of kRows rows, which a thread block computes. Its units of 8
+// bytes, in the order of columns, are stored at index number ^ (column / 8 % 16). So 16 threads
+// that have the same rows of 16 times 8 columns write to different banks.
 template <int kRows, int kColumns>
 union TransposedTile {
-  static constexpr int kUnits = kRows / kSide;  // of 8 bytes, in a column
-  static constexpr int kPieces = kRows / 16;    // of 16 bytes, in a column
-  static constexpr int kSwaps = 16;             // of units; half as many of pieces
+  static constexpr int kUnits = kRows / kSide;  // units of 8 bytes in a column
+  static constexpr int kPieces = kRows / 16;    // pieces of 16 bytes in a column
+  static constexpr int kSwaps = 16;             // permutations of units; pieces have half as many
   uint2 units[kColumns * kUnits];
   uint4 pieces[kColumns * kPieces];
 };
 
-// A thread's codes, by rows, into the tile. `across`, `unit`: its place.
+// Writes a thread's codes, which are in rows, to the tile. `across`, `unit`: the thread's position.
 template <int kRows, int kColumns>
 __device__ void PutTransposed(TransposedTile<kRows, kColumns>& tile, const uint2 (&rows)[kSide],
                               int across, int unit) {
   using Tile = TransposedTile<kRows, kColumns>;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {  // of its columns
+  for (int half = 0; half < 2; ++half) {  // half of the thread's columns
     uint32_t top[4], bottom[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -148,18 +149,18 @@ __device__ void PutTransposed(TransposedTile<kRows, kColumns>& tile, const uint2
   }
 }
 
-// Some columns of the tensor, which tiles divide.
+// Some columns of the tensor, which are divided into tiles.
 struct Columns {
   int64_t first, count;
 };
 
-// Rows of transposed codes begin and end at multiples of 16 bytes. `first_column`: the tile's, of
-// these columns.
+// Rows of transposed codes begin and end at multiples of 16 bytes. `first_column`: the tile's first
+// column among `of`.
 template <int kRows, int kColumns>
 __device__ void StoreTransposed(const TransposedTile<kRows, kColumns>& tile, const Cast& cast,
                                 Columns of, int64_t first_row, int64_t first_column) {
   using Tile = TransposedTile<kRows, kColumns>;
-  constexpr int kPieces = Tile::kPieces, kAtOnce = kThreads / kPieces;  // columns
+  constexpr int kPieces = Tile::kPieces, kAtOnce = kThreads / kPieces;  // columns at once
   const int piece = threadIdx.x % kPieces;
   const int64_t row = first_row + piece * 16;
 #pragma unroll
@@ -198,15 +199,16 @@ __device__ inline void StoreSums(float (&sums)[kSide], float (&shared)[kWarps][k
   cast.partials[tile_row * cast.columns + of.first + column] = sum;
 }
 
-// A source makes the tensor's numbers, rounded to its type:
+// A source computes the tensor's numbers, rounded to the tensor's type:
 //
 //   Element           that type
-//   kParts            equal parts of the tensor's columns; a thread makes the same columns of each
-//   kRows             that a thread loads before it makes their numbers: bytes in flight
-//   kFindsLargest     whether Cast::found becomes at least the largest magnitude
-//   Load<kEven>       → Loaded: what eight numbers of each part are made of. `column` is that of a
-//                     part of `width` columns; for those from `count` on, zeros are made
-//   Make              the numbers of all parts
+//   kParts            number of equal parts of the tensor's columns; a thread computes the same
+//                     columns of each
+//   kRows             rows that a thread loads before it computes their numbers: bytes in flight
+//   kFindsLargest     whether Cast::found is raised to the largest magnitude
+//   Load<kEven>       → Loaded: the operands of eight numbers of each part. `column` is a column of
+//                     a part of `width` columns; columns from `count` on become zeros
+//   Make              computes the numbers of all parts
 //
 // kEven: a part's columns are a multiple of 8. Results that are null are not written; those that
 // the template leaves out cost nothing.
@@ -269,7 +271,7 @@ __global__ void __launch_bounds__(kThreads) CastTilesKernel(const Source source,
 #pragma unroll
   for (int part = 0; part < kParts; ++part) {
     const Columns columns{part * width, width};
-    if (part > 0) __syncthreads();  // shared memory has been read
+    if (part > 0) __syncthreads();  // all threads have read shared memory
     if (kTransposed && cast.transposed != nullptr) {
       PutTransposed(tile, codes[part], across, unit);
       __syncthreads();
@@ -285,7 +287,7 @@ __global__ void __launch_bounds__(kThreads) CastTilesKernel(const Source source,
   }
 }
 
-// Thread blocks of CastTilesKernel.
+// The number of thread blocks of CastTilesKernel.
 template <typename Source>
 unsigned CastBlocks(const Cast& cast) {
   const int64_t width = cast.columns / Source::kParts;

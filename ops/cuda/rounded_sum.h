@@ -9,10 +9,10 @@
 
 namespace plimsoll::ops {
 
-// Where a sum draws its random bits: element i from the block first_block + i / 8 of Philox.
+// The source of a sum's random bits: element i draws from block first_block + i / 8 of Philox.
 struct RoundingStream {
   const int32_t* rng;  // the op's input, on the device
-  uint64_t key;        // its attribute
+  uint64_t key;        // the op's attribute "key"
   int64_t first_block = 0;
 };
 

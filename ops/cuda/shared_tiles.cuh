@@ -1,6 +1,6 @@
-// Features of compute capability 8.0, under PTX's names: copies to shared memory that run beside
-// other work ("cp.async"), and loads of a warp's operands from there ("ldmatrix"). Only in code for
-// sm_80 and later.
+// Features of compute capability 8.0, under PTX's names: asynchronous copies to shared memory
+// ("cp.async"), and loads of a warp's operands from there ("ldmatrix"). Only in code for sm_80 and
+// later.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ __device__ inline void CopyPiece(uint32_t to, const void* from, bool there) {
                "r"(there ? 16 : 0));
 }
 
-// The same for 8 bytes.
+// Copies 8 bytes, or zeros if not `there`.
 __device__ inline void CopyPair(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;\n" ::"r"(to), "l"(from),
                "r"(there ? 8 : 0));
 }
 
-// The same for 4 bytes.
+// Copies 4 bytes, or zeros if not `there`.
 __device__ inline void CopyWord(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from),
                "r"(there ? 4 : 0));
@@ -46,7 +46,7 @@ __device__ inline void LoadMatrices(uint32_t (&values)[4], uint32_t from) {
                : "memory");
 }
 
-// The same of matrices of 8 × 8 16-bit elements, transposed.
+// Like LoadMatrices, for matrices of 8 × 8 16-bit elements, which are transposed.
 __device__ inline void LoadTransposedMatrices(uint32_t (&values)[4], uint32_t from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])
@@ -54,7 +54,7 @@ __device__ inline void LoadTransposedMatrices(uint32_t (&values)[4], uint32_t fr
                : "memory");
 }
 
-// A word and 16 bytes of this thread alone.
+// Load a word and 16 bytes, for this thread only.
 __device__ inline uint32_t LoadWord(uint32_t from) {
   uint32_t value;
   asm volatile("ld.shared.b32 %0, [%1];" : "=r"(value) : "r"(from) : "memory");

@@ -31,7 +31,7 @@ __device__ inline void AwaitBarrier(uint32_t barrier, uint32_t parity) {
   }
 }
 
-// A position in a ring of stages, and the parity of its round, which is that of the barriers'
+// A position in a ring of stages, and the parity of its round, which is also that of the barriers'
 // phases.
 template <int kCount>
 struct RingPlace {
@@ -56,7 +56,7 @@ struct RingPlace {
   uint32_t round = 0;
 };
 
-// One arrival; announces this many bytes.
+// Arrives once, and announces this number of bytes.
 __device__ inline void ExpectBytes(uint32_t barrier, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                : "memory");
@@ -83,8 +83,8 @@ __device__ inline void LoadBox(uint32_t to, const CUtensorMap* map, int row, int
       : "memory");
 }
 
-// Copies to the same address in each block of the cluster whose bit is set, and counts at their
-// barriers.
+// Copies a box to the same address in each block of the cluster whose bit is set, and counts its
+// bytes at their barriers.
 __device__ inline void LoadBoxToCluster(uint32_t to, const CUtensorMap* map, int row, int column,
                                         uint32_t barrier, uint16_t blocks) {
   asm volatile(

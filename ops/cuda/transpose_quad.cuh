@@ -1,5 +1,5 @@
-// Four threads exchange registers: the rows of a result of the tensor cores lie in quads
-// (ResultPlace in wgmma.cuh), two columns of each eight in a thread.
+// Four threads exchange registers. The quads of threads have the rows of a tensor-core result
+// (ResultPlace in wgmma.cuh); a thread has two of every eight columns.
 #pragma once
 
 namespace plimsoll::ops {

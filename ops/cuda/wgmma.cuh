@@ -58,12 +58,12 @@ __device__ inline void ProductsBegin() { asm volatile("wgmma.fence.sync.aligned;
 __device__ inline void CommitProducts() {
   asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
 }
-// Waits until at most kPending groups of products are in flight; `d` is the result of a finished
-// one.
+// Waits until at most kPending groups of products are in flight. `d` must be the result of a
+// finished group.
 template <int kPending, int kPieces>
 __device__ void WaitForProducts(float (&d)[kPieces][32]) {
   asm volatile("wgmma.wait_group.sync.aligned %0;\n" ::"n"(kPending) : "memory");
-  // The compiler doesn't know that the registers change here.
+  // Tells the compiler that the registers change here.
 #pragma unroll
   for (int piece = 0; piece < kPieces; ++piece) {
 #pragma unroll
@@ -144,7 +144,7 @@ __device__ void MultiplyHeld(float (&d)[32], const uint32_t (&a)[4], uint64_t b,
 #undef PLIMSOLL_RESULT
 #undef PLIMSOLL_RESULT_NAMES
 
-// d = a·bᵀ over the whole width, kPieces tiles side by side.
+// d = a·bᵀ over the complete width, which is kPieces adjacent tiles.
 template <typename T, int kPieces>
 __device__ void StartRowProducts(float (&d)[32], uint32_t a, uint32_t b) {
 #pragma unroll
@@ -153,13 +153,13 @@ __device__ void StartRowProducts(float (&d)[32], uint32_t a, uint32_t b) {
     const uint64_t right = OperandDescriptor(b + piece * kOperandTile);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      MultiplyShared<T>(d, left + k * 2, right + k * 2, piece + k > 0);  // 32 bytes further
+      MultiplyShared<T>(d, left + k * 2, right + k * 2, piece + k > 0);  // the next 32 bytes
     }
   }
   CommitProducts();
 }
 
-// d[piece] += weights·b for each of the kPieces tiles side by side.
+// d[piece] += weights·b for each of the kPieces adjacent tiles.
 template <typename T, int kPieces>
 __device__ void StartWeightedRows(float (&d)[kPieces][32], const uint32_t (&weights)[4][4],
                                   uint32_t b) {
@@ -168,7 +168,7 @@ __device__ void StartWeightedRows(float (&d)[kPieces][32], const uint32_t (&weig
     const uint64_t right = OperandDescriptor(b + piece * kOperandTile);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      MultiplyRegisters<T>(d[piece], weights[k], right + k * 128);  // 16 rows further
+      MultiplyRegisters<T>(d[piece], weights[k], right + k * 128);  // the next 16 rows
     }
   }
   CommitProducts();
@@ -192,7 +192,7 @@ __device__ float High(uint32_t two) {
   }
 }
 
-// A 64 × 64 result as the left operand of another product.
+// Packs a 64 × 64 result as the left operand of another product.
 template <typename T>
 __device__ void PackWeights(const float (&from)[32], uint32_t (&to)[4][4]) {
 #pragma unroll

@@ -1,6 +1,6 @@
 // Formulas in ops/data_movement/concat_channels_cpu.cc. A thread moves 16 bytes of a row of y or dy
-// where the channels of both parts fill such packs, otherwise one element. Bytes: every argument
-// once, and of dy only what is wanted.
+// if the channels of both parts consist of such packs, otherwise one element. Bytes: every argument
+// once; of dy only the requested parts.
 #include "ops/cuda/pool_packs.cuh"
 #include "ops/cuda_kernel.h"
 
@@ -18,13 +18,13 @@ struct RowPack {
       : row(pack / (of_a + of_b)), column(pack - row * (of_a + of_b)), in_a(column < of_a) {
     if (!in_a) column -= of_a;
   }
-  // Where it lies in its part.
+  // The index of the pack in its part.
   __device__ int64_t At(uint32_t of_a, uint32_t of_b) const {
     return int64_t{row} * (in_a ? of_a : of_b) + column;
   }
 };
 
-// `of_a`, `of_b`: packs in a row of each part.
+// `of_a`, `of_b`: the number of packs in a row of each part.
 template <int N, typename T>
 __global__ void __launch_bounds__(kThreads)
     ConcatKernel(const T* a, const T* b, uint32_t of_a, uint32_t of_b, uint32_t packs, T* y) {
@@ -63,8 +63,8 @@ T* Row(T* data, int64_t row, int64_t channels) {
   return data == nullptr ? nullptr : data + row * channels;
 }
 
-// Calls launch.operator()<N>(first row, packs, blocks) for as many rows at a time as 32 bits can
-// count packs of; N elements fill a pack.
+// Calls launch.operator()<N>(first row, packs, blocks) for as many rows at a time that 32 bits can
+// count their packs; a pack has N elements.
 template <typename T, typename Launch>
 void ForRowPacks(bool aligned, int64_t rows, int64_t of_a, int64_t of_b, const Launch& launch) {
   const auto with = [&]<int N>() {

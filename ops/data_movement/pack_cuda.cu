@@ -1,6 +1,7 @@
-// Copies x by x, and clears what is between them. A block of 256 threads fills 16 KiB of what y has
-// for one x, 16 bytes a thread at a time; up to 800 of them are one launch, which finds its x in a
-// table in the kernel's parameter. Bytes: y twice. Scalars are stacked a thread each.
+// Copies one x after another, and clears the bytes between them. A block of 256 threads fills 16
+// KiB of y for one x, 16 bytes per thread at a time. A launch handles up to 800 tensors, and finds
+// them in a table in the kernel's parameter. Bytes: y twice. Scalars are stacked by one thread
+// each.
 #include <cstddef>
 #include <cstring>
 
@@ -19,12 +20,12 @@ constexpr int kMostPieces = 800;
 struct Piece {
   const std::byte* from;
   std::byte* to;
-  int64_t bytes;   // of x
-  int64_t filled;  // those of y, a multiple of 16 bytes
+  int64_t bytes;   // bytes of x
+  int64_t filled;  // bytes of y that x fills, a multiple of 16
   int first_block;
 };
 
-// Nearly all of the 32,764 bytes that a kernel's parameters may take.
+// The table takes nearly all of the 32,764 bytes that a kernel's parameters may have.
 struct Pieces {
   Piece pieces[kMostPieces];
   int count = 0;

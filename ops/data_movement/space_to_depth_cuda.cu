@@ -1,16 +1,16 @@
-// y[b,i,j,(u·s+v)·C+c] = x[b,i·s−pad_h+u,j·s−pad_w+v,c], where s is the block, and 0 outside of x
-// and in channels from s²·C on; dx the other way round, and 0 in pixels that no block has.
+// y[b,i,j,(u·s+v)·C+c] = x[b,i·s−pad_h+u,j·s−pad_w+v,c], where s is the block; 0 outside of x and
+// in channels from s²·C on. dx is the inverse; 0 in pixels that no block has.
 //
-// A thread block writes one row of y or dx. The s·C neighbouring elements of x that are a row of a
-// block are neighbours in y too.
-//   y, where s = 2, C ≤ 4, and pixels end with the 16 bytes in which their last channel is: a
+// A thread block writes one row of y or dx. The s·C elements of x in a row of a block are
+// contiguous in x and in y.
+//   y, if s = 2, C ≤ 4, and pixels have no more packs of 16 bytes than their channels need: a
 //   thread
 //      writes pixels, 16 bytes at a time, whose elements it reads one by one: blocks begin at any
 //      element of x. Neighbouring threads read neighbouring elements, and no other thread block
 //      reads these rows of x, so that memory is read once.
 //   y, otherwise: a thread writes one element at a time.
-//   dx: a thread writes 16 bytes at a time where rows are made of them, otherwise one element.
-// Bytes: what is read of x, and all of y; backward what is read of dy, and all of dx.
+//   dx: a thread writes 16 bytes at a time if rows consist of them, otherwise one element.
+// Bytes: the elements read of x, and all of y; backward the elements read of dy, and all of dx.
 #include <algorithm>
 
 #include "gpu/check.h"
@@ -23,13 +23,12 @@ namespace {
 
 constexpr int kMostThreads = 256;
 
-// The sizes of a call between images x and the images y of their blocks, in 32 bits
-// (space_to_depth.cc).
+// The sizes of a call between images x and the block images y, in 32 bits (space_to_depth.cc).
 struct BlockRows {
   int block;
-  int run;              // elements of a block's row of pixels
-  int x_height, x_row;  // rows, and elements of one
-  int y_height, y_row;  // likewise
+  int run;              // elements in a block's row of pixels
+  int x_height, x_row;  // number of rows, and elements of a row
+  int y_height, y_row;  // number of rows of y, and elements of a row
   int y_width, channels;
   int pad_h, skipped;  // rows above x, elements left of x in a row
 
@@ -49,7 +48,7 @@ struct BlockRows {
 // The row of y that a thread block writes.
 template <typename T>
 struct RowOfY {
-  int top;        // the first row of x in it; may be above x
+  int top;        // the first row of x in the blocks; may be above x
   const T* from;  // the beginning of that row
   T* to;
 
@@ -65,7 +64,7 @@ __device__ inline bool IsWithin(int at, int size) {
   return static_cast<unsigned>(at) < static_cast<unsigned>(size);
 }
 
-// The elements of 2 × 2 pixels of kChannels channels, in whole packs.
+// The elements of 2 × 2 pixels of kChannels channels, rounded up to full packs.
 template <typename T, int kChannels>
 inline constexpr int kPixel = (4 * kChannels + kPackSize<T> - 1) / kPackSize<T>* kPackSize<T>;
 
@@ -75,7 +74,7 @@ __global__ void __launch_bounds__(kMostThreads)
   constexpr int kRun = 2 * kChannels, kSize = kPixel<T, kChannels>, kPack = kPackSize<T>;
   const RowOfY<T> row(rows, x, y);
   for (int j = static_cast<int>(threadIdx.x); j < rows.y_width; j += static_cast<int>(blockDim.x)) {
-    const int left = j * kRun - rows.skipped;  // may be left of x
+    const int left = j * kRun - rows.skipped;  // may be negative: left of x
     Pack<T, kPack> packs[kSize / kPack];
 #pragma unroll
     for (int k = 0; k < kSize; ++k) {
@@ -130,7 +129,7 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// Calls launch(blocks, threads): a thread block for each row of `written`, and whole warps for
+// Calls launch(blocks, threads): a thread block for each row of `written`, and full warps for the
 // `items` of a row.
 template <typename Launch>
 void ForRows(const graph::Shape& written, int64_t items, Launch launch) {
@@ -139,7 +138,7 @@ void ForRows(const graph::Shape& written, int64_t items, Launch launch) {
   launch(static_cast<unsigned>(written.dim(0) * written.dim(1)), static_cast<unsigned>(threads));
 }
 
-// Whether y consists of such pixels; writes it then.
+// If y consists of such pixels, writes it and returns true.
 template <int kChannels, typename T>
 bool WritesPixels(const CudaContext& ctx, const BlockRows& rows) {
   const graph::Shape& y = ctx.out_shape(0);

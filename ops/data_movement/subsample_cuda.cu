@@ -1,6 +1,7 @@
-// y[b,i,j,first+c] = x[b,i·stride,j·stride,c], and 0 in all other channels; dx the other way round.
-// A thread writes 16 bytes of a pixel of y where pixels are made of them, otherwise, and of dx, one
-// element. Bytes: what is read of x, and all of y; backward what is read of dy, and all of dx.
+// y[b,i,j,first+c] = x[b,i·stride,j·stride,c], and 0 in all other channels; dx is the inverse. A
+// thread writes 16 bytes of a pixel of y if pixels consist of them, otherwise one element; of dx
+// always one element. Bytes: the elements read of x, and all of y; backward the elements read of
+// dy, and all of dx.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda_kernel.h"
@@ -17,7 +18,7 @@ struct Images {
       : height(shape.dim(1)), width(shape.dim(2)), channels(shape.dim(3)) {}
 };
 
-// An element of images, [B,H,W,C].
+// The position of an element in images [B,H,W,C].
 struct Place {
   int64_t image, i, j, channel;
   __device__ Place(int64_t element, const Images& of)

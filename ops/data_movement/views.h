@@ -16,7 +16,7 @@ graph::Value View(graph::Builder& g, graph::Value x, const graph::Shape& shape,
 graph::Value Slice(graph::Builder& g, graph::Value x, int64_t first, const graph::Shape& shape,
                    std::string_view name = "");
 
-// x, but its gradient does not flow back: nodes that only such a gradient needs are neither
+// Returns x, but its gradient does not flow back: nodes that only this gradient needs are neither
 // computed nor saved.
 graph::Value StopGradient(graph::Builder& g, graph::Value x, std::string_view name = "");
 

@@ -1,5 +1,5 @@
 // select_rows: a block copies a row for each batch entry, element by element. A row outside the
-// sequence gives NaN: a kernel cannot throw. Bytes: 2·B·D·s.
+// sequence gives NaN, because a kernel cannot throw. Bytes: 2·B·D·s.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda_kernel.h"

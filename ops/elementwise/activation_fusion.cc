@@ -35,7 +35,7 @@ TensorId At(const std::vector<TensorId>& arguments, size_t i) {
   return i < arguments.size() ? arguments[i] : kNoTensor;
 }
 
-// Whether the list contains a tensor in the same memory as this one.
+// Whether the list contains a tensor in the same memory as `tensor`.
 bool Mentions(const Program& program, const std::vector<TensorId>& arguments, TensorId tensor) {
   return std::any_of(arguments.begin(), arguments.end(), [&](TensorId id) {
     return id != kNoTensor && program.Root(id) == program.Root(tensor);

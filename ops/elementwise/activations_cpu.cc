@@ -28,8 +28,8 @@
 namespace plimsoll::ops {
 namespace {
 
-// As in PyTorch, y is NaN where x is NaN, and dx is dy (leaky: slope · dy) there, since NaN is
-// neither above 0 nor below.
+// As in PyTorch, y is NaN where x is NaN. There dx is dy (leaky: slope · dy), because NaN is
+// neither above nor below 0.
 void LeakyRelu(const CpuContext& ctx) {
   const double slope = ctx.attributes.GetReal("slope");
   MapElements<1>(ctx, [=]<typename T>(Vec<T> x) { return x > 0 ? x : x * static_cast<T>(slope); });

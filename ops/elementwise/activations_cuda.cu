@@ -1,7 +1,7 @@
 // Formulas in ops/elementwise/activations_cpu.cc; a thread takes a few packs of 16 bytes
 // (ops/cuda/elementwise.cuh). Bytes: forward 2·n·s, backward 3·n·s, gelu_with_backward 4·n·s.
-// With the gradient of the bias, the threads of gelu_with_backward go down columns and sum what
-// they store, in the order of ColumnSums, which adds no bytes but the partial sums.
+// With the gradient of the bias, the threads of gelu_with_backward go down columns and sum the
+// gradients that they store, in the order of ColumnSums; this adds only the bytes of partial sums.
 //
 // Products and sums of the gradients are intrinsics, so that no compiler fuses them differently.
 #include <array>
@@ -78,7 +78,7 @@ void Softcap(const CudaContext& ctx) {
   MapElements<kInputs>(ctx, Function{static_cast<float>(ctx.attributes.GetReal("cap"))});
 }
 
-// Of functions that give a value and a slope.
+// The value of a function that gives a value and a slope.
 template <typename Function>
 struct Value {
   __device__ float operator()(float x) const { return Function()(x).value; }
@@ -129,10 +129,10 @@ struct ValueAndGradient {
 template <typename S>
 struct ColumnArguments {
   const S *x, *dy;
-  S* y;  // nullptr: not wanted
+  S* y;  // nullptr: not requested
   S* dx;
   int64_t rows, columns;
-  int64_t chunk;  // of rows that a block takes
+  int64_t chunk;  // number of rows that a block takes
 };
 
 // partial_sums.cuh says which rows and columns a thread takes.

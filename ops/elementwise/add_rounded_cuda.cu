@@ -15,7 +15,7 @@ constexpr int kThreads = 256;
 constexpr int kEight = 8;  // elements of a Philox block
 constexpr int kUnroll = 2;
 
-// Elements from `at` on; those beyond the end are zero.
+// Loads the elements from `at` on; those beyond the end are zero.
 template <typename T>
 __device__ void LoadEight(const T* from, int64_t at, int64_t n, bool aligned, float (&to)[kEight]) {
   if (aligned && at + kEight <= n) {

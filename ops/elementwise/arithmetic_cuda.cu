@@ -22,7 +22,7 @@ struct ByFactor {
   __device__ float operator()(float x) const { return x * factor; }
 };
 
-// The scalar lies on the device.
+// A factor that is a scalar on the device.
 template <typename Scalar>
 struct ByScalar {
   const Scalar* factor;
@@ -38,7 +38,7 @@ struct Always {
   __device__ float operator()() const { return value; }
 };
 
-// Map computes in float, which has too few bits for integers.
+// Adds integers without Map, which computes in float and so has too few bits.
 __global__ void AddIntegersKernel(int64_t n, const uint32_t* a, const uint32_t* b, uint32_t* y) {
   const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < n) y[i] = a[i] + b[i];

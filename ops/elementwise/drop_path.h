@@ -1,5 +1,5 @@
 // Stochastic depth. Huang et al. 2016, "Deep Networks with Stochastic Depth", section 3, in the
-// "inverted" form: whole samples of a residual branch are dropped, and the others are scaled up.
+// "inverted" form: complete samples of a residual branch are dropped, and the others are scaled up.
 #pragma once
 
 #include <string_view>

@@ -1,6 +1,6 @@
 // y[b,…] = word[b] < p · 2³² ? 0 : x[b,…] / (1 − p). A block takes a part of one sample, four packs
-// of 16 bytes a thread, and draws the sample's word once a thread. Bytes: 2·n·s, less those that
-// are not read of dropped samples.
+// of 16 bytes per thread; each thread draws the sample's word once. Bytes: 2·n·s; dropped samples
+// are not read.
 #include "base/philox.h"
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
@@ -13,7 +13,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kUnroll = 4;
 
-// Samples have `sample` elements and `blocks` blocks each; N divides `sample`.
+// A sample has `sample` elements, which N divides, and `blocks` blocks.
 template <int N, typename S>
 __global__ void __launch_bounds__(kThreads)
     DropPathKernel(int64_t sample, int64_t blocks, const int32_t* rng, uint64_t stream,

@@ -1,7 +1,7 @@
 // y[i] = draw[i] < threshold ? 0 : x[i] · keep_scale. A thread takes the eight elements of a Philox
 // block, and two blocks at once to hide the latency of memory: one pack of 16 bytes for 16-bit
-// elements, two for float32. Where x consists of scores, the eight of a thread are four pairs of
-// neighbouring keys, and a warp has 128 keys of two queries. Bytes: 2·n·s.
+// elements, two for float32. If x consists of scores, the eight elements of a thread are four pairs
+// of neighbouring keys, and a warp has 128 keys of two queries. Bytes: 2·n·s.
 #include "gpu/check.h"
 #include "ops/cuda/element_dropout.cuh"
 #include "ops/cuda/elements.cuh"
@@ -15,7 +15,7 @@ constexpr int kThreads = 256;
 constexpr int kUnroll = 2;
 constexpr int kDraws = static_cast<int>(kDrawsOfBlock);
 
-// The first `count` of N elements; with kVectors, all N at once where there are as many.
+// Loads the first `count` of N elements; with kVectors, all N at once if count is N.
 template <int N, bool kVectors, typename S>
 __device__ void Load(const S* x, int64_t count, float* to) {
   constexpr int kPack = N < kPackSize<S> ? N : kPackSize<S>;
@@ -46,7 +46,7 @@ __device__ void Store(S* y, int64_t count, const float* from) {
   }
 }
 
-// Unless kVectors, elements are read and written one by one.
+// Without kVectors, elements are read and written one by one.
 template <bool kVectors, typename S>
 __global__ void __launch_bounds__(kThreads)
     DropoutKernel(int64_t n, ElementDropout d, const S* x, S* y) {
@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Of a part whose draws don't follow one another, or don't begin with a Philox block: a thread has
-// eight elements, for which it makes up to eight blocks.
+// The kernel for a part whose draws are not consecutive, or don't begin with a Philox block. A
+// thread has eight elements, for which it computes up to eight blocks.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     DropPartKernel(int64_t n, PartDraws part, ElementDropout d, const S* x, S* y) {
@@ -85,8 +85,9 @@ __global__ void __launch_bounds__(kThreads)
   Store<kDraws, false>(y + first, count, values);
 }
 
-// A block of threads has a band of 16 queries of a matrix (blockIdx.x) and 128 keys (blockIdx.y):
-// warp i the queries i and i + 8, a thread of it the keys 2j, 2j + 1, 2j + 8 and 2j + 9 of a tile.
+// A block of threads has a band of 16 queries of a matrix (blockIdx.x) and 128 keys (blockIdx.y).
+// Warp i has the queries i and i + 8; a thread has the keys 2j, 2j + 1, 2j + 8 and 2j + 9 of a
+// tile.
 constexpr int kScoreKeys = 32 / 4 * static_cast<int>(kScoreTile);
 
 template <bool kVectors, typename S>
@@ -131,7 +132,7 @@ void LaunchElements(const CudaContext& ctx, ElementDropout d, const S* x, S* y) 
   if (part.run < n || part.first % kDraws != 0) {
     constexpr int kElements = kThreads * kDraws;
     const auto blocks = static_cast<unsigned>((n + kElements - 1) / kElements);
-    d.first = 0;  // as the part says
+    d.first = 0;  // PartDraws adds the offset of the part
     DropPartKernel<S><<<blocks, kThreads, 0, ctx.stream>>>(n, part, d, x, y);
     return;
   }

@@ -1,7 +1,7 @@
 // swiglu and geglu: formulas in ops/elementwise/activations_cpu.cc. A thread takes two packs of
-// results, and for each the pack of the gate and that of `up`, half a row further on. Bytes for N
-// rows of F results: 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s. The largest magnitudes of
-// results cost none: each block adds its own.
+// results, and for each the pack of the gate and that of `up`, which is half a row further. Bytes
+// for N rows of F results: 3·N·F·s, backward 5·N·F·s, both at once 6·N·F·s. The largest magnitudes
+// of results take no bytes: each block adds its own.
 #include "ops/cuda/activations.cuh"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/largest.cuh"
@@ -10,14 +10,14 @@
 namespace plimsoll::ops {
 namespace {
 
-// Rows of gate and up together have 2·half elements, those of dy and y half.
+// Rows of gate_up have 2·half elements, those of dy and y half.
 template <typename S>
 struct GatedArguments {
   const S* gate_up;
   const S* dy;  // nullptr: forward only
   S* y;         // nullptr: gradient only
   S* dgate_up;
-  // nullptr: not wanted
+  // nullptr: not requested
   uint32_t* largest_y = nullptr;
   uint32_t* largest_dgate_up = nullptr;
 };
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t first = blockIdx.x * (kThreads * kUnroll) + threadIdx.x;
   const int64_t half = int64_t{packs_per_row} * N;
   Pack<S, N> gate[kUnroll], up[kUnroll], dy[kUnroll];
-  int64_t at[kUnroll];  // of the gate
+  int64_t at[kUnroll];  // indices of the gates
   uint32_t largest_y = 0, largest_dgate_up = 0;
 #pragma unroll
   for (int u = 0; u < kUnroll; ++u) {
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads)
 template <typename Gate, int N, bool kForward, bool kBackward, typename S>
 void LaunchRows(const CudaContext& ctx, GatedArguments<S> args, int64_t rows, int64_t half) {
   const auto packs_per_row = static_cast<uint32_t>(half / N);
-  // Packs are counted in 32 bits, as 32-bit division is fast.
+  // Packs are counted in 32 bits, because 32-bit division is fast.
   const int64_t rows_at_once = (int64_t{1} << 31) / packs_per_row;
   for (int64_t row = 0; row < rows; row += rows_at_once) {
     const auto packs = static_cast<uint32_t>(std::min(rows_at_once, rows - row) * packs_per_row);
@@ -111,8 +111,8 @@ void LaunchRows(const CudaContext& ctx, GatedArguments<S> args, int64_t rows, in
   }
 }
 
-// Computes y, or dgate_up, or both: the outputs of the op in this order. Gate gives the value and
-// the slope of the gate's activation.
+// Computes y, or dgate_up, or both; they are the outputs of the op in this order. Gate gives the
+// value and the slope of the gate's activation.
 template <typename Gate, bool kForward, bool kBackward>
 void RunGated(const CudaContext& ctx) {
   const graph::Shape& shape = ctx.in_shape(0);

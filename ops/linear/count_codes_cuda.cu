@@ -1,8 +1,8 @@
 // counts = acc + weight · numbers of elements, by |x| / scale (ops/linear/count_codes.h).
 //
 // Threads take packs of 16 bytes, grid-stride. A block adds its three numbers by atomic additions
-// of integers, whose result doesn't depend on their order; one warp then makes counts of them.
-// Bytes: x once.
+// of integers, whose result doesn't depend on their order; one warp then converts the numbers to
+// counts. Bytes: x once.
 #include <algorithm>
 
 #include "gpu/check.h"
@@ -15,7 +15,7 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 8;  // that run at once on a multiprocessor
+constexpr int kBlocks = 8;  // blocks that run at once on a multiprocessor
 constexpr int kCounts = 3;
 
 struct Numbers {

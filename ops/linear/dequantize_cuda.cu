@@ -1,7 +1,7 @@
 // x = code · scale (ops/linear/quantize.h).
 //
-// Threads take 16 codes, whose numbers are two packs of 16 bytes, grid-stride; the last ones take
-// what fills none. Bytes: codes once, x once.
+// Threads take 16 codes, whose numbers are two packs of 16 bytes, grid-stride; the last threads
+// take the remaining codes one by one. Bytes: codes once, x once.
 #include <algorithm>
 
 #include "base/float8.h"
@@ -14,7 +14,7 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 16;  // for each multiprocessor
+constexpr int kBlocks = 16;  // blocks for each multiprocessor
 constexpr int kSide = 8;
 
 template <typename Code, typename T>

@@ -1,4 +1,4 @@
-// ops/linear/largest_history.h: a thread for each column. Bytes: history twice.
+// Computes ops/linear/largest_history.h with one thread for each column. Bytes: history twice.
 #include "gpu/check.h"
 #include "ops/cuda_kernel.h"
 
@@ -10,9 +10,9 @@ constexpr int kThreads = 128;
 struct Columns {
   int64_t rows, count;
   const float *expected, *pending, *history;
-  const int32_t *updates, *apply;  // apply nullptr: always
+  const int32_t *updates, *apply;  // apply: nullptr: always applied
   float margin;
-  float *next, *kept;  // of expected and history
+  float *next, *kept;  // the new values of expected and history
 };
 
 __global__ void __launch_bounds__(kThreads) CommitLargestKernel(Columns columns) {

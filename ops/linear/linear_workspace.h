@@ -12,7 +12,7 @@ namespace plimsoll::ops {
 
 inline int64_t LinearWorkspace(const graph::OpCall& /*call*/) { return kGemmWorkspaceBytes; }
 
-// The workspace is used first for one and then for the other: the column sums and the product.
+// The column sums and the product use the workspace one after the other.
 inline int64_t LinearDwWorkspace(const graph::OpCall& call) {
   const graph::Shape& dy = call.input(1).shape;
   int64_t product = call.has_output(0) ? kGemmWorkspaceBytes : 0;

@@ -2,14 +2,16 @@
 // y's columns (ops/linear/quantize_activation.h).
 //
 // One kernel loads a and dy once and writes all results, in tiles (ops/cuda/quantize_tiles.cuh). A
-// thread makes 8 rows of 8 columns of y; of SwiGLU's gradient the same columns of dgate and dup, so
-// that a tile is two tiles of y, half a row apart. Functions are those of the activations' own
-// kernels (ops/cuda/activations.cuh), and y is rounded to its type: the same bits.
+// thread computes 8 rows of 8 columns of y. For SwiGLU's gradient it computes the same columns of
+// dgate and dup, so that a tile is two tiles of y, half a row apart. Functions are those of the
+// activations' own kernels (ops/cuda/activations.cuh), and y is rounded to its type: so the bits
+// are the same.
 //
-// What happens in the first step, which expects nothing: ops/cuda/expected_codes.cuh.
+// ops/cuda/expected_codes.cuh describes the first step, in which no magnitude is expected.
 //
 // Bytes for N results of 16 bits and both copies of their codes: gelu 4·N, its gradient 6·N; swiglu
-// 6·N, its gradient 5·N; of codes 3, 5, 4 and 4·N. In the first step a and dy are read once more.
+// 6·N, its gradient 5·N; if `a` has codes 3, 5, 4 and 4·N. In the first step a and dy are read once
+// more.
 #include <cstdint>
 #include <string>
 
@@ -30,7 +32,7 @@ namespace {
 
 using namespace cast_tiles;
 
-// The operand `a`, of numbers.
+// The operand `a` if it has numbers.
 template <typename T>
 struct Numbers {
   using Element = T;
@@ -45,7 +47,7 @@ struct Numbers {
   static __device__ void Decode(const Loaded& loaded, float (&x)[kSide]) { ToFloats(loaded, x); }
 };
 
-// The same of e4m3 codes, of numbers that are rounded to T.
+// The operand `a` if it has e4m3 codes; their numbers are rounded to T.
 template <typename T>
 struct Coded {
   using Element = T;
@@ -59,7 +61,7 @@ struct Coded {
 
   template <bool kEven>
   __device__ Loaded Load(int64_t offset, int64_t count) const {
-    // Beyond the end are zeros, whatever the scale is.
+    // Elements beyond the end are zeros, for any scale.
     return {LoadCodes<kEven>(at + offset, count), count > 0 ? __ldg(scale) : 0};
   }
   static __device__ void Decode(const Loaded& loaded, float (&x)[kSide]) {
@@ -68,13 +70,13 @@ struct Coded {
   }
 };
 
-// What sources have in common; kOperands is the number of tensors, or halves of them, that they
+// The common part of sources. kOperands: the number of tensors, or halves of tensors, that they
 // read.
 template <typename A, int kOperands, int kPartsOfY = 1>
 struct Activation {
   using Element = typename A::Element;
   static constexpr int kParts = kPartsOfY;
-  // Six to eight times 16 bytes in flight, of a thread.
+  // A thread has six to eight times 16 bytes in flight.
   static constexpr int kRows = (kOperands == 3 ? 2 : 8 / kOperands) * 2 / sizeof(Element);
   static constexpr bool kFindsLargest = true;
 
@@ -148,7 +150,7 @@ struct Swiglu : Activation<A, 2> {
   }
 };
 
-// dgate, then dup.
+// The parts of the result are dgate, then dup.
 template <typename A>
 struct SwigluBackward : Activation<A, 3, 2> {
   using T = typename A::Element;
@@ -180,8 +182,8 @@ struct SwigluBackward : Activation<A, 3, 2> {
   }
 };
 
-// Where nothing is expected: *largest becomes at least y's largest magnitude. Threads take 8
-// columns of each part, grid-stride.
+// For the first step: raises *largest to y's largest magnitude. Threads take 8 columns of each
+// part, grid-stride.
 template <typename Source, bool kEven>
 __global__ void __launch_bounds__(kThreads)
     FirstLargestKernel(const Source source, int64_t rows, int64_t width, const uint32_t* expected,
@@ -203,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename Source, typename Code>
 void LaunchTiles(const CudaContext& ctx, const Source& source, const Cast& cast) {
-  // Layers in 8 bits have activations of 16 bits; of float32 there is the general form alone.
+  // Layers in 8 bits have activations of 16 bits; for float32 only the general form exists.
   constexpr bool kMayBeEven = sizeof(typename Source::Element) == 2;
   const int64_t width = cast.columns / Source::kParts;
   auto* first = &FirstLargestKernel<Source, false>;
@@ -225,7 +227,7 @@ void LaunchTiles(const CudaContext& ctx, const Source& source, const Cast& cast)
   gpu::CheckLaunch("quantize_activation");
 }
 
-// Calls body.template operator()<Source>() with the source of y's numbers.
+// Calls body.template operator()<Source>() with the source that computes y's numbers.
 template <typename A, typename Body>
 void DispatchSource(const CudaContext& ctx, const Body& body) {
   const std::string& of = ctx.attributes.GetWord("of");

@@ -1,7 +1,7 @@
 // codes = round(x · to_code), and the same transposed; sums of x's columns (ops/linear/quantize.h)
 //
-// One kernel reads x once and writes all results, in tiles (ops/cuda/quantize_tiles.cuh). Codes
-// alone need no tiles: threads take 8 elements, several times.
+// One kernel reads x once and writes all results, in tiles (ops/cuda/quantize_tiles.cuh). If only
+// codes are requested, no tiles are needed: threads take 8 elements, several times.
 //
 // Bytes: x once, codes once each; the partial sums, 1/32 of x in bf16, are written and read.
 #include "base/float8.h"
@@ -19,7 +19,7 @@ namespace {
 
 using namespace cast_tiles;
 
-// A tensor in memory.
+// A source that reads a tensor in memory.
 template <typename T>
 struct Stored {
   using Element = T;
@@ -36,9 +36,9 @@ struct Stored {
   static __device__ void Make(const Loaded& loaded, Eight<T> (&made)[1]) { made[0] = loaded; }
 };
 
-constexpr int kEights = 4;  // of a thread, in flight
+constexpr int kEights = 4;  // groups of eight that a thread has in flight
 
-// Codes alone: n elements, in any shape.
+// Writes only codes: n elements, in any shape.
 template <typename T, typename Code>
 __global__ void __launch_bounds__(kThreads) CastKernel(const T* x, int64_t n, Cast cast) {
   const int64_t first = int64_t{FromTheEnd()} * (kThreads * kEights) + threadIdx.x;

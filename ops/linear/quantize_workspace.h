@@ -21,8 +21,8 @@ inline int64_t QuantizeWorkspace(const graph::OpCall& call) {
   return QuantizeTiles(x.rows()) * x.dim(-1) * static_cast<int64_t>(sizeof(float));
 }
 
-// The bytes of the two words for largest magnitudes, rounded up so that the data after them is
-// aligned like tensors.
+// The bytes for two words of largest magnitudes, rounded up so that the data after them is aligned
+// like tensors.
 inline constexpr int64_t kLargestWordsBytes = 256;
 
 inline int64_t QuantizeActivationWorkspace(const graph::OpCall& call) {

@@ -14,16 +14,16 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kTotalThreads = 1024;
 
-// A loss, and how many logits are right, and counted.
+// A sum of losses, and the numbers of right and of counted logits.
 struct Part {
   float loss = 0;
   int32_t right = 0, counted = 0;
 };
 
-// Which logits carry loss: all, or those of rows with a label.
+// Which logits count: all, or those of rows with a label.
 struct Counted {
   const int32_t* labels;
-  int64_t row;  // logits of a row
+  int64_t row;  // number of logits in a row
 
   __device__ bool at(int64_t i) const { return labels == nullptr || labels[i / row] >= 0; }
 };
@@ -34,7 +34,7 @@ Counted CountedOf(const CudaContext& ctx, size_t input) {
   return {labels, ctx.in_shape(0).elements() / ctx.in_shape(0).dim(0)};
 }
 
-// The sum over a block of kCount threads; all of them call it, and the first has it.
+// The sum over a block of kCount threads. All of them call it, and the first thread gets the sum.
 template <int kCount>
 __device__ Part BlockPart(const Part& part) {
   __shared__ float losses[kWarp];
@@ -52,7 +52,7 @@ __device__ Part BlockPart(const Part& part) {
           __reduce_add_sync(~0u, has ? counts[lane] : 0)};
 }
 
-// Either targets or target holds.
+// Exactly one of `targets` and `target` is used.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     SumKernel(int64_t elements, const S* logits, const float* targets, float target,
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kThreads)
   counts[blockIdx.x] = part.counted;
 }
 
-// One block. `right` and `counted` may be nullptr.
+// Runs as one block. `right` and `counted` may be nullptr.
 __global__ void __launch_bounds__(kTotalThreads)
     TotalKernel(int64_t chunks, const float* losses, const int32_t* rights, const int32_t* counts,
                 const float* weight, float* loss, int32_t* right, int32_t* counted) {
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kTotalThreads)
   if (counted != nullptr) *counted = part.counted;
 }
 
-// Not read where there are targets.
+// The target as an attribute. It is not read if the call has targets.
 float Target(const CudaContext& ctx) {
   const graph::Attributes& attributes = ctx.attributes;
   return attributes.Has("target") ? static_cast<float>(attributes.GetReal("target")) : 0.0f;
@@ -116,7 +116,7 @@ void Loss(const CudaContext& ctx) {
   gpu::CheckLaunch("binary_cross_entropy_with_logits");
 }
 
-// Rows that carry no loss get no gradient.
+// Rows without a label get no gradient.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     DropKernel(int64_t elements, Counted counted, S* gradient) {

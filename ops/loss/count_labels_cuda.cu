@@ -1,5 +1,5 @@
-// Rows: one block, of which a warp takes every 32nd row. Labels: a thread takes one and reads its
-// column. Integer sums are the same in any order. Bytes: logits and targets twice.
+// Rows are counted by one block; a warp takes every 32nd row. Labels: a thread takes one label and
+// reads its column. Integer sums are the same in any order. Bytes: logits and targets twice.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -11,7 +11,7 @@ namespace {
 constexpr int kRowThreads = 1024;
 constexpr int kLabelThreads = 128;
 
-// One block.
+// Runs as one block.
 template <typename S>
 __global__ void __launch_bounds__(kRowThreads)
     RowsKernel(int64_t rows, int64_t classes, const S* logits, const float* targets, int32_t* right,

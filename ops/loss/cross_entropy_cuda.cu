@@ -18,15 +18,15 @@ constexpr int kTopKThreads = 1024;
 struct Labels {
   const int32_t* first;
   const int32_t* second;  // or nullptr
-  const float* weight;    // of the first, where there is a second
+  const float* weight;    // weight of the first label, if there is a second
 
-  // The first where the row has no second.
+  // The second label; the first if the row has no second.
   __device__ int32_t SecondOf(int64_t r) const {
     return second != nullptr && second[r] >= 0 ? second[r] : first[r];
   }
 };
 
-// `second`: where targets_b is among the inputs.
+// `second`: the index of the input targets_b.
 Labels LabelsOf(const CudaContext& ctx, size_t second) {
   return {ctx.in<int32_t>(1), ctx.in<int32_t>(second), ctx.in<float>(second + 1)};
 }
@@ -128,7 +128,7 @@ void LossBackward(const CudaContext& ctx) {
   });
 }
 
-// One block, whose warps take row after row. Integer sums are the same in any order.
+// Runs as one block, whose warps take row after row. Integer sums are the same in any order.
 template <typename S>
 __global__ void __launch_bounds__(kTopKThreads)
     TopKKernel(const S* logits, const int32_t* targets, int64_t rows, int64_t classes, int64_t k,

@@ -1,9 +1,9 @@
-// Formulas in dice.h and dice_cpu.cc. A block takes a chunk of a sample's voxels.
-// Up to 8 classes: a thread takes as many neighbouring voxels as a 16-byte pack has elements, so
-// that their logits are whole packs, or one voxel where packs would be unaligned; it reads them
-// once, into registers. More classes: a warp takes a voxel, a lane two classes.
-// Each block stores a partial sum of every column; one block adds these in a fixed order, a warp
-// for each column, and makes the loss. Bytes: forward N·s, backward 2·N·s, and labels.
+// Formulas in dice.h and dice_cpu.cc. A block takes a chunk of a sample's voxels. With up to 8
+// classes, a thread takes as many neighbouring voxels as a 16-byte pack has elements, so that their
+// logits are full packs, or one voxel if packs would be unaligned; it reads the logits once, into
+// registers. With more classes, a warp takes a voxel, and a lane two classes. Each block stores a
+// partial sum of every column. One block adds these in a fixed order, a warp for each column, and
+// computes the loss. Bytes: forward N·s, backward 2·N·s, and labels.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -17,10 +17,10 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 constexpr int kTotalThreads = 1024;
-constexpr int kMostNarrow = 8;  // classes whose logits fit a thread's registers
+constexpr int kMostNarrow = 8;  // the most classes whose logits fit a thread's registers
 constexpr int kLaneClasses = static_cast<int>(kMostDiceClasses) / kWarp;
 
-// All voxels, and the share of each block.
+// All voxels, and how blocks share them.
 template <typename S>
 struct Voxels {
   Voxels(const CudaContext& ctx, const DiceSums& sums)
@@ -34,9 +34,10 @@ struct Voxels {
   const int32_t* labels;
   int32_t classes;
   int64_t of_sample;
-  uint32_t chunks;  // of a sample
+  uint32_t chunks;  // per sample
 
-  // The block's sample, the chunk of it, and its voxels, which count over all samples.
+  // The block's sample, its chunk of that sample, and its voxels, which are numbered over all
+  // samples.
   __device__ int64_t sample() const { return blockIdx.x / chunks; }
   __device__ uint32_t chunk() const { return blockIdx.x % chunks; }
   __device__ int64_t begin() const { return sample() * of_sample + chunk() * kDiceChunk; }
@@ -46,7 +47,7 @@ struct Voxels {
   }
 };
 
-// Reads N elements: in packs, which divide N, or one by one.
+// Reads N elements: in packs of kPack elements, which divide N, or one by one.
 template <int kPack, int N, typename T, typename To>
 __device__ void LoadAll(const T* from, To (&to)[N]) {
   static_assert(N % kPack == 0);
@@ -64,7 +65,7 @@ __device__ void LoadAll(const T* from, To (&to)[N]) {
   }
 }
 
-// Makes p[0 … C) the softmax of the logits x, and returns the logarithm of their exponentials' sum.
+// Sets p[0 … C) to the softmax of the logits x. Returns the logarithm of the sum of exponentials.
 template <int C>
 __device__ float Softmax(const float* x, float (&p)[C]) {
   float largest = x[0];
@@ -79,8 +80,8 @@ __device__ float Softmax(const float* x, float (&p)[C]) {
   return largest + logf(sum);
 }
 
-// Adds the warps' sums of each column, and stores them as the block's partial sums: a column's are
-// contiguous.
+// Adds the warps' sums of each column, and stores them as the block's partial sums. The partial
+// sums of a column are contiguous.
 template <typename S>
 __device__ void StorePartials(const Voxels<S>& voxels, const float* warp_sums, int columns,
                               float* partials) {
@@ -92,7 +93,7 @@ __device__ void StorePartials(const Voxels<S>& voxels, const float* warp_sums, i
   }
 }
 
-// K voxels at a time, 1 or those of a pack.
+// K: voxels at a time, 1 or those of a pack.
 template <typename S, int C, int K>
 __global__ void __launch_bounds__(kThreads)
     SumKernel(const Voxels<S> voxels, bool squared, float* partials) {
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kThreads)
       if (label < 0) continue;
       float p[C];
       const float lse = Softmax<C>(x + k * C, p);
-      float of_label = NAN;  // stays so where the label is no class
+      float of_label = NAN;  // remains NaN if the label is no class
 #pragma unroll
       for (int c = 0; c < C; ++c) {
         const bool here = c == label;
@@ -131,8 +132,8 @@ __global__ void __launch_bounds__(kThreads)
   StorePartials(voxels, warp_sums, kColumns, partials);
 }
 
-// The softmax of a voxel whose classes lie on the lanes of a warp, kWarp apart. Classes beyond the
-// last have p = 0.
+// The softmax of a voxel whose classes are distributed over the lanes of a warp, kWarp apart.
+// Classes beyond the last one have p = 0.
 struct LaneSoftmax {
   template <typename S>
   __device__ LaneSoftmax(const S* logits, int classes) {
@@ -197,7 +198,7 @@ __global__ void __launch_bounds__(kThreads)
   StorePartials(voxels, warp_sums, columns, partials);
 }
 
-// The loss of a sample. `total`: its columns.
+// The loss of a sample. `total`: the sample's column sums.
 __device__ float LossOf(const DiceTerms<float>& terms, int64_t classes, const float* total) {
   float dice = 0, voxels = 0;
   for (int64_t c = 0; c < classes; ++c) {
@@ -206,13 +207,13 @@ __device__ float LossOf(const DiceTerms<float>& terms, int64_t classes, const fl
     if (c < terms.first) continue;
     dice += 1 - (2 * total[c] + terms.smooth_nr) / (ground + predicted + terms.smooth_dr);
   }
-  // Also NaN where no voxel's label is a class.
+  // The total is also NaN if no voxel's label is a class.
   const float ce = voxels > 0 ? total[3 * classes] / voxels : total[3 * classes];
   return terms.lambda_dice * dice / static_cast<float>(classes - terms.first) +
          terms.lambda_ce * ce;
 }
 
-// One block. `totals` has room for the sums of all columns; kept[B,C,3] may be nullptr.
+// Runs as one block. `totals` has room for the sums of all columns; kept[B,C,3] may be nullptr.
 __global__ void __launch_bounds__(kTotalThreads)
     LossKernel(const DiceSums sums, const DiceTerms<float> terms, const float* partials,
                const float* weight, float* totals, float* loss, float* kept) {
@@ -241,7 +242,7 @@ __global__ void __launch_bounds__(kTotalThreads)
   if (threadIdx.x == 0) *loss = sum * *weight;
 }
 
-// Calls body.template operator()<C>() for narrow C.
+// Calls body.template operator()<C>() for the number of classes C, at most kMostNarrow.
 template <typename Body>
 void DispatchNarrow(int64_t classes, Body&& body) {
   static_assert(kMostNarrow == 8);
@@ -265,7 +266,7 @@ void DispatchNarrow(int64_t classes, Body&& body) {
 
 unsigned Blocks(const DiceSums& sums) { return static_cast<unsigned>(sums.samples * sums.chunks); }
 
-// Whether each thread's voxels are whole packs.
+// Whether the voxels of each thread are full packs.
 template <typename S>
 bool TakesPacks(const Voxels<S>& voxels, const S* dlogits = nullptr) {
   return voxels.of_sample % kPackSize<S> == 0 && Aligned(voxels.logits, voxels.labels, dlogits);
@@ -296,12 +297,12 @@ void Loss(const CudaContext& ctx) {
   gpu::CheckLaunch("dice_loss");
 }
 
-// d loss / dp[c] of a sample's voxels is of_label[c] · t + of_all[c] · (1, or 2·p).
+// The gradient of a sample's voxels: d loss / dp[c] = of_label[c] · t + of_all[c] · (1, or 2·p).
 struct Slopes {
   float of_label[kMostDiceClasses], of_all[kMostDiceClasses];
-  float ce;  // d loss / d −log p
+  float ce;  // the gradient of the loss by −log p
 
-  // All threads of the block call it; `sums` are the sample's.
+  // All threads of the block call it. `sums`: the sample's sums.
   __device__ void Fill(const DiceTerms<float>& terms, int classes, const float* sums,
                        float factor) {
     const int c = threadIdx.x;

@@ -90,7 +90,7 @@ struct CudaLossLayout {
   // Set only if TakesLossExponentials(). `weight_at`, bf16[vocabulary,width], is only for dx in
   // fp16.
   int64_t references_at, sums_at, factors_at, scaled_at, product_at, weight_at;
-  int64_t parts_at;  // f32[kLossPartFloats,chunk], for a split vocabulary only
+  int64_t parts_at;  // f32[kLossPartFloats,chunk], only for a sharded vocabulary
   // With a bias: its gradient so far, f32[stride], and the workspace of column sums.
   int64_t bias_sums_at, column_sums_at;
   int64_t wide_at;  // with low_gradient: LowGradient::wide (ops/cuda/products/low_gradient.h)

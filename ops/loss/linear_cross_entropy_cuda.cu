@@ -1,6 +1,6 @@
-// How a chunk of rows is computed, and the bytes that it moves: ops/cuda/linear_loss.cuh. At the
-// end loss = scale · Σ losses, by one block, in double. The bits of the forward and the backward op
-// are those of the training op.
+// ops/cuda/linear_loss.cuh says how a chunk of rows is computed, and which bytes it moves. At the
+// end one block computes loss = scale · Σ losses, in double. The forward and the backward op have
+// the bits of the training op.
 #include "gpu/check.h"
 #include "ops/cuda/linear_loss.cuh"
 #include "ops/cuda_kernel.h"

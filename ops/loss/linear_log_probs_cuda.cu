@@ -1,7 +1,7 @@
-// Formulas in linear_log_probs.h; how a chunk of rows is computed, and the bytes that it moves:
-// ops/cuda/linear_loss.cuh. The forward op computes the rows' losses as linear_cross_entropy does,
-// and logp is their negative, a thread for a pack (8·N bytes). The backward op makes the logits of
-// a chunk again, or their exponentials, and scales the gradient of each row by its own −dlogp.
+// Formulas in linear_log_probs.h; ops/cuda/linear_loss.cuh says how a chunk of rows is computed,
+// and which bytes it moves. The forward op computes the rows' losses like linear_cross_entropy;
+// logp is their negative, one thread per pack (8·N bytes). The backward op recomputes the logits of
+// a chunk, or their exponentials, and scales the gradient of each row by its own −dlogp.
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/linear_loss.cuh"
 #include "ops/cuda_kernel.h"
@@ -25,7 +25,7 @@ constexpr Arguments kBackwardArguments = {.lse_in = 3,
                                           .dweight = 1,
                                           .dbias = 2};
 
-// Of an ignored row, whose loss is 0, the result is 0 without a sign.
+// The loss of an ignored row is 0; the subtraction gives +0 for it.
 struct LogProb {
   __device__ float operator()(float loss) const { return 0.0f - loss; }
 };

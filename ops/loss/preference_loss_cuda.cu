@@ -2,11 +2,11 @@
 // lists where documents begin, and each of its warps then takes every eighth pair. A lane takes
 // every 32nd token of a document.
 //
-// Sums are taken in double, in an order that depends on the documents' lengths and numbers alone:
-// of a document over the lanes, of a row over its warps, and of all rows one after the other by a
-// second kernel. The sum of a document does not depend on where in a row it is.
+// Sums are taken in double, in an order that depends only on the documents' lengths and numbers: of
+// a document over the lanes, of a row over its warps, and of all rows one after the other by a
+// second kernel. The sum of a document does not depend on its position in the row.
 //
-// Bytes: forward 12·N, backward 16·N, N = B·T; and 8 for each document to list it.
+// Bytes: forward 12·N, backward 16·N, N = B·T; and 8 for each document in the list.
 #include <array>
 
 #include "base/error.h"
@@ -36,13 +36,13 @@ __device__ T SumOverWarp(T x) {
   return x;
 }
 
-// All rows. In the kernels: the block's row.
+// All rows; within kernels, the block's row.
 struct Rows {
-  int tokens;  // of a row
+  int tokens;  // tokens of a row
   const float* logp;
   const int32_t *targets, *positions;
   const float* reference;
-  int32_t* begins;  // [B,T+1], workspace: where documents begin, and at last T
+  int32_t* begins;  // [B,T+1], in the workspace: where documents begin, and T at the end
 
   __device__ Rows OfBlock() const {
     const int64_t row = blockIdx.x, first = row * tokens;
@@ -54,7 +54,7 @@ struct Rows {
             begins + row * (int64_t{tokens} + 1)};
   }
 
-  // All threads: lists where documents begin, and returns their number.
+  // Lists where documents begin, and returns their number. All threads call it.
   __device__ int FindDocuments() const {
     __shared__ int of_warps[kWarps];
     const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, warp = thread / kWarp;
@@ -78,7 +78,7 @@ struct Rows {
     return documents;
   }
 
-  // Run by a warp: reads tokens [begin, end), which may be none. All lanes get the result.
+  // Run by a warp: reads the tokens [begin, end), which may be empty. All lanes get the result.
   __device__ Document Read(int begin, int end) const {
     Document document{begin, end};
     int count = 0;
@@ -96,7 +96,7 @@ struct Rows {
     return document;
   }
 
-  // The same for documents 2·index and 2·index + 1; without the second one, it is empty.
+  // Reads documents 2·index and 2·index + 1. If the second one does not exist, it is empty.
   __device__ Pair ReadPair(int index, int documents) const {
     const int rejected = begins[index * 2 + 1];
     return {Read(begins[index * 2], rejected),
@@ -131,7 +131,7 @@ __global__ __launch_bounds__(kThreads) void SumRowsKernel(const Rows rows, const
   sums[int64_t{blockIdx.x} * kPairTerms + thread] = sum;
 }
 
-// One block: a thread adds the rows' sums of one output. The first output is the loss.
+// Runs as one block: a thread adds the rows' sums of one output. The first output is the loss.
 __global__ __launch_bounds__(kPairTerms) void TotalKernel(int64_t rows, const double* sums,
                                                           const float* scale,
                                                           std::array<float*, kPairTerms> outputs) {
@@ -146,7 +146,7 @@ __global__ __launch_bounds__(kPairTerms) void TotalKernel(int64_t rows, const do
   }
 }
 
-// dlogp may be logp's memory: a lane writes only what it has read itself.
+// dlogp may be logp's memory, because a lane writes only elements that it has read itself.
 __device__ void Fill(const Rows& row, const Document& document, double gradient, float* dlogp) {
   const auto end = static_cast<int>(document.end);
   for (int i = static_cast<int>(document.begin) + static_cast<int>(threadIdx.x) % kWarp; i < end;
@@ -190,7 +190,7 @@ struct Call {
     }
   }
 
-  int64_t count;  // of rows
+  int64_t count;  // number of rows
   CudaPreferenceLayout layout;
   double* sums;
   Rows rows;

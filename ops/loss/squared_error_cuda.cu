@@ -1,5 +1,5 @@
-// Formulas in squared_error.h. Forward: one block, since a batch has a number a sample; a thread
-// takes every 256th and adds in double, then the threads' sums are added in a fixed order.
+// Formulas in squared_error.h. Forward: one block, because a batch has only one number per sample.
+// A thread adds every 256th number in double; then the threads' sums are added in a fixed order.
 // Backward: elementwise (ops/cuda/elementwise.cuh). Bytes: forward n·(s + 4), backward n·(2·s + 4).
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
@@ -18,7 +18,7 @@ __device__ double WarpSum(double x) {
   return x;
 }
 
-// One block. `moments` may be nullptr.
+// Runs as one block. `moments` may be nullptr.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     LossKernel(int64_t elements, const S* predictions, const float* weight, const float* targets,

@@ -1,7 +1,7 @@
 // sum = a + b, y = norm(sum): the kernels of layer_norm and rms_norm with an addition before them
-// (ops/cuda/norm_forward.cuh), in the same arithmetic. Bytes: 4·N·D·s, where `add` and a norm after
-// it move 5·N·D·s. With dropout of b, whose mask is made in registers, the same bytes, where
-// `dropout` before them moves 2·N·D·s more.
+// (ops/cuda/norm_forward.cuh), in the same arithmetic. Bytes: 4·N·D·s; separate ops, `add` and a
+// norm, move 5·N·D·s. Dropout of b, whose mask is made in registers, adds no bytes; a separate
+// `dropout` moves 2·N·D·s more.
 #include "ops/cuda/norm_forward.cuh"
 #include "ops/norms/unit_offset.h"
 

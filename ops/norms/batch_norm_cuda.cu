@@ -1,10 +1,10 @@
-// Formulas in ops/norms/batch_norm_cpu.cc; ops/cuda/batch_norm_rows.cuh has the kernel for whatever
-// is a result for each element. Sums by column: a block takes every so many rows of a group, from
-// the last to the first; its threads are added in shared memory, the blocks by a second kernel, 32
-// ways at once, which also finds the gradients of channels. The kernels of a gradient follow each
-// other as stages.
+// Formulas in ops/norms/batch_norm_cpu.cc. ops/cuda/batch_norm_rows.cuh has the kernel for results
+// of each element. Sums by column: a block takes steps of rows of a group, from the last to the
+// first. Its threads' sums are added in shared memory. A second kernel adds the blocks' sums, 32 at
+// once, and computes the gradients of channels. The kernels of a gradient follow each other as
+// stages.
 //
-// Bytes of N elements: forward 2·N·s, with a residual 3·N·s + N/8; backward 4·N·s, that of
+// Bytes for N elements: forward 2·N·s, with a residual 3·N·s + N/8; backward 4·N·s, that of
 // statistics 3·N·s, both at once 5·N·s, with the residual 6·N·s + N/8.
 #include "ops/cuda/batch_norm_rows.cuh"
 #include "ops/cuda/elementwise.cuh"
@@ -17,25 +17,25 @@ namespace {
 
 __device__ float InverseDeviation(float variance, float eps) { return 1 / sqrtf(variance + eps); }
 
-// What x is normalized to. Intrinsics, so that all kernels have the same bits.
+// The normalized value. It is computed by intrinsics, so that all kernels have the same bits.
 __device__ float Normalised(float x, float mean, float scale, float bias) {
   return __fmaf_rn(x - mean, scale, bias);
 }
 
-// Values as they are after they were stored.
+// Rounds values as storing them would.
 template <typename T, int N>
 __device__ void Round(float (&values)[N]) {
   ToFloats(RoundPack<T, N>(values), values);
 }
 
-// `passed` where a value is positive, elsewhere the slope's part of it. Not a product with a slope
-// of 0, which would give −0, and NaN of infinities.
+// `passed` where a value is positive, slope · passed elsewhere. A slope of 0 is no product, which
+// would give −0, and NaN for infinities.
 __device__ float Rectified(bool positive, float passed, float slope) {
   return positive ? passed : slope == 0 ? 0.0f : passed * slope;
 }
 
-// (x − mean) · rstd · weight + bias, plus the residual, perhaps through a ReLU. Rounded
-// after each step, as if these were ops of their own.
+// (x − mean) · rstd · weight + bias, plus the residual, optionally followed by a ReLU. Rounds after
+// each step, as separate ops would.
 template <typename T>
 struct ForwardTerms {
   static constexpr int kTensors = 2, kTerms = 3;
@@ -43,7 +43,7 @@ struct ForwardTerms {
   const float *mean, *variance, *weight, *bias;
   float eps;
   bool relu;
-  float slope;  // with relu
+  float slope;  // only with relu
 
   __device__ void At(int64_t group, int64_t column, int64_t columns, float (&terms)[kTerms]) const {
     const int64_t i = group * columns + column;
@@ -130,13 +130,13 @@ void StatisticsBackward(const CudaContext& ctx) {
   });
 }
 
-// What the kernels of the backward op know of a channel.
+// The terms of a channel for the kernels of the backward op.
 struct BackwardChannels {
   const float *mean, *variance, *weight, *bias;  // bias: only with relu
   float eps, n;
   bool relu, through;
-  float slope;          // with relu
-  const float* totals;  // [groups][2][columns], Σdy and Σ(dy·d); nullptr: not needed
+  float slope;          // only with relu
+  const float* totals;  // [groups][2][columns]: Σdy and Σ(dy·d); nullptr: not needed
 
   struct Gradients {
     float rstd, scale, dmean, dvariance;
@@ -150,8 +150,8 @@ struct BackwardChannels {
     g.dvariance = -g.rstd * g.rstd * g.scale * sum_dyd / 2;
     return g;
   }
-  // mean, scale, bias; and with kTerms = 5 the factor and the constant of what comes through the
-  // statistics.
+  // Computes mean, scale and bias; with kTerms = 5 also the factor and the constant of the gradient
+  // through the statistics.
   template <int kTerms>
   __device__ void At(int64_t group, int64_t column, int64_t columns, float (&terms)[kTerms]) const {
     const float* const sum = totals + group * 2 * columns + column;
@@ -165,7 +165,7 @@ struct BackwardChannels {
       terms[4] = g.dmean / n;
     }
   }
-  // What of the gradient passes the ReLU of a value.
+  // The part of the gradient that passes the ReLU of a value.
   template <typename T>
   __device__ float Passed(float gradient, float value, float mean_of, float scale,
                           float bias_of) const {
@@ -201,16 +201,16 @@ struct BackwardTerms {
   }
 };
 
-// What is summed: dy and x; with bits that say where y is positive, dy counts as 0 where it is not,
-// and is stored as `masked`.
+// The inputs of the sums: dy and x. With bits that say where y is positive, dy counts as 0 where y
+// is not positive, and is stored as `masked`.
 template <typename T>
 struct Summed {
   const T *dy, *x;
-  const uint8_t* positive;  // perhaps nullptr
+  const uint8_t* positive;  // may be nullptr
   T* masked;
 };
 
-// The elements of dy whose bits are set, and 0 elsewhere.
+// Keeps the elements of dy whose bits are set, and sets the others to 0.
 template <int kWide, typename T, int N>
 __device__ void Mask(Pack<T, N>& dy, uint32_t positive) {
 #pragma unroll
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kNormThreads, 2)
   if (column < columns) {
     const int64_t origin = group * rows * columns + column, row_bytes = PositiveBytes(columns);
     const uint8_t* const bits = summed.positive + group * rows * row_bytes;
-    // Rows `row`, `row` + kDown, …
+    // Adds the rows `row`, `row` + kDown, …
     const auto add_rows = [&]<int kRows>(int64_t row) {
       Pack<T, N> gradients[kRows], inputs[kRows];
       uint32_t positive[kRows];
@@ -312,17 +312,17 @@ __global__ void __launch_bounds__(kNormThreads, 2)
   }
 }
 
-// What the backward op gives of channels; each perhaps nullptr.
+// The backward op's results for channels; each may be nullptr.
 struct ChannelResults {
   const float *acc_weight, *acc_bias;
-  float *dmean, *dvariance;  // of each group
-  float *dweight, *dbias;    // over all groups
+  float *dmean, *dvariance;  // for each group
+  float *dweight, *dbias;    // summed over all groups
 
   __device__ void Store(const BackwardChannels::Gradients& g, int64_t channel) const {
     if (dmean != nullptr) dmean[channel] = g.dmean;
     if (dvariance != nullptr) dvariance[channel] = g.dvariance;
   }
-  // Σ_groups rstd · Σ(dy·d) and Σ_groups Σdy, plus acc.
+  // Stores Σ_groups rstd · Σ(dy·d) and Σ_groups Σdy, plus acc.
   __device__ void StoreParameters(int64_t column, float of_weight, float of_bias) const {
     if (dweight != nullptr) {
       dweight[column] = acc_weight == nullptr ? of_weight : acc_weight[column] + of_weight;
@@ -333,8 +333,8 @@ struct ChannelResults {
   }
 };
 
-// A block has 32 channels of all groups; its 32 warps add every 32nd chunk. `totals` is as
-// BackwardChannels has it. With one group the gradients of weight and bias are known here.
+// A block has 32 channels of all groups; its 32 warps add every 32nd chunk. `totals` is as in
+// BackwardChannels. With one group, the gradients of weight and bias are computed here.
 __global__ void __launch_bounds__(kWarp* kWarp)
     AddChunksKernel(const float* partials, int64_t chunks, int64_t groups, int64_t columns,
                     const __grid_constant__ BackwardChannels of,
@@ -368,7 +368,7 @@ __global__ void __launch_bounds__(kWarp* kWarp)
   if (groups == 1) results.StoreParameters(column, g.rstd * sums[1], sums[0]);
 }
 
-// Of a channel, over the groups in their order.
+// Sums of a channel over the groups, in their order.
 struct GroupsTotals {
   BackwardChannels of;
   ChannelResults results;
@@ -385,7 +385,7 @@ struct GroupsTotals {
   }
 };
 
-// Sets of.totals, which lie behind the partial sums in the workspace, and the results of channels.
+// Sets of.totals, which are after the partial sums in the workspace, and the results for channels.
 template <typename T>
 void SumColumns(const CudaContext& ctx, const BatchNormSums& by, const Summed<T>& summed,
                 const ChannelResults& results, BackwardChannels& of) {

@@ -1,6 +1,6 @@
-// batch_norm_statistics: a thread finds mean and Σ(x − mean)² of eight values at a time and merges
-// them with those before (Chan et al. 1979), threads are merged in shared memory and chunks of rows
-// by a second kernel (Chan et al. 1979), always in one order. Bytes of N elements: N·s.
+// batch_norm_statistics: a thread computes mean and Σ(x − mean)² of eight values at a time and
+// merges them with those before. Threads are merged in shared memory, and chunks of rows by a
+// second kernel (Chan et al. 1979), always in one order. Bytes for N elements: N·s.
 //
 // merge_batch_norm_statistics and its gradient: one thread for each channel.
 #include "ops/cuda/batch_norm_columns.cuh"
@@ -12,9 +12,9 @@
 namespace plimsoll::ops {
 namespace {
 
-// Of `count` values.
+// The moments of `count` values.
 struct Moments {
-  float count = 0, mean = 0, squares = 0;  // Σ(x − mean)²
+  float count = 0, mean = 0, squares = 0;  // squares: Σ(x − mean)²
 
   __device__ void Merge(const Moments& other) {
     if (other.count == 0) return;
@@ -25,9 +25,10 @@ struct Moments {
   }
 };
 
-constexpr int kValuesAtOnce = 8;  // of a thread and channel
+constexpr int kValuesAtOnce = 8;  // values of a thread and channel
 
-// Rows of block `block` of `blocks`, which takes every so many steps of `step` rows.
+// The number of rows of block `block` of `blocks`, which takes every `blocks`-th step of `step`
+// rows.
 __device__ int64_t RowsOfBlock(int64_t rows, int64_t step, int64_t block, int64_t blocks) {
   const int64_t steps = (rows + step - 1) / step;
   if (block >= steps) return 0;
@@ -49,7 +50,7 @@ __global__ void __launch_bounds__(kNormThreads, 2)
   float mean[N] = {}, square[N] = {}, count = 0;
   if (column < columns) {
     const T* const from = x + group * rows * columns + column;
-    // Adds the moments of several values, which are found by themselves.
+    // Adds the moments of several values, which are computed separately first.
     const auto add = [&]<int kValues>(const Pack<T, N>(&packs)[kValues]) {
       const float share = kValues / (count + kValues);
 #pragma unroll
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(kNormThreads, 2)
     if (to >= columns) continue;
     Moments all;
     for (int d = 0; d < kDown; ++d) {
-      // Steps are of whole rounds of kDown rows; at most the last lacks some at its end.
+      // Steps consist of complete rounds of kDown rows; only the last step may end earlier.
       const int64_t taken = of_block > d ? (of_block - d + kDown - 1) / kDown : 0;
       all.Merge({static_cast<float>(taken), means[d][i % N][i / N], squares[d][i % N][i / N]});
     }
@@ -148,7 +149,7 @@ __global__ void __launch_bounds__(kWarp* kWarp)
 void Statistics(const CudaContext& ctx) {
   const BatchNormSums by(ctx.in_shape(0), ctx.out_shape(0).dim(0), 2);
   float* const partials = static_cast<float*>(ctx.workspace);
-  int64_t step = 0;  // rows
+  int64_t step = 0;  // number of rows
   DispatchCuda(ctx.dtype(), [&]<typename T>() {
     const T* const x = ctx.in<T>(0);
     WithPacks<T>(by.columns, Aligned(x), [&]<int N, int kAcross>() {
@@ -167,13 +168,13 @@ void Statistics(const CudaContext& ctx) {
                   ctx.out<float>(2));
 }
 
-// Of a channel; a few ranks' statistics.
+// Merges a few ranks' statistics of a channel.
 template <typename T>
 struct MergeTerms {
   const T *means, *variances;
   int64_t sets, columns;
   float all;                      // number of values
-  T *mean, *variance, *unbiased;  // the last perhaps nullptr
+  T *mean, *variance, *unbiased;  // `unbiased` may be nullptr
   __device__ void operator()(int64_t column) const {
     float middle = 0, within = 0;
     for (int64_t r = 0; r < sets; ++r) middle += ToFloat(means[r * columns + column]);
@@ -199,12 +200,12 @@ void Merge(const CudaContext& ctx) {
   });
 }
 
-// Of a channel of a rank.
+// The gradient of a channel's statistics of one rank.
 template <typename T>
 struct MergeGradientTerms {
-  const T *means, *mean, *dmean, *dvariance;  // the last two perhaps nullptr
+  const T *means, *mean, *dmean, *dvariance;  // the last two may be nullptr
   int64_t sets, columns;
-  T *dmeans, *dvariances;  // perhaps nullptr
+  T *dmeans, *dvariances;  // may be nullptr
   __device__ void operator()(int64_t i) const {
     const int64_t column = i % columns;
     const auto share = [&](const T* gradient) {

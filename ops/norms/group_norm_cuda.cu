@@ -1,4 +1,4 @@
-// Formulas in ops/norms/group_norm_cpu.cc. A thread takes a sample's group of channels, whose
+// Formulas in ops/norms/group_norm_cpu.cc. A thread takes a sample's group of channels; the
 // statistics are few. Bytes: every argument two or three times, most of them from the cache.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The mean over a group of its results' gradients, 0 where they have none.
+// The mean of the gradients of a group's results; absent gradients are 0.
 template <typename T>
 __device__ float Share(const T* gradients, int64_t first, int64_t of_group) {
   if (gradients == nullptr) return 0;
@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The channels of a group.
+// The number of channels in a group.
 int64_t ChannelsOfGroup(const CudaContext& ctx) {
   return ctx.in_shape(0).dim(1) / ctx.attributes.GetInt("groups");
 }

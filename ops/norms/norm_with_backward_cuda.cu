@@ -1,6 +1,6 @@
 // A norm's backward pass that also recomputes y: the kernels of layer_norm_backward and
 // rms_norm_backward with one more result (ops/cuda/norm_backward.cuh). Bytes: 4·N·D·s, and N·D·s
-// more for acc and for the dropped dx; a separate norm and backward op move 2·N·D·s more.
+// more for acc and for the dropped dx. A separate norm and backward op move 2·N·D·s more.
 #include "ops/cuda/norm_backward.cuh"
 #include "ops/norms/unit_offset.h"
 

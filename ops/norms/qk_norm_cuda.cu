@@ -1,16 +1,16 @@
-// Forward, of each query and key head: y = x · rstd · weight (definition in qk_norm.h). A few lanes
-// of a warp, as many as the head has packs of 16 bytes, take a head and read it twice, the second
-// time from the cache. Heads that have no whole packs are taken element by element. Value heads are
-// copied, unless y is qkv's memory. Bytes: 2·N·(H+2G)·hd·s for N tokens. With kUnitOffset, here and
-// below, 1 + weight takes the place of the weight.
+// Forward, for each query and key head: y = x · rstd · weight (definition in qk_norm.h). With
+// kUnitOffset, read 1 + weight for weight, here and below. A few lanes of a warp, as many as the
+// head has packs of 16 bytes, take a head and read it twice, the second time from the cache. Heads
+// that don't consist of full packs are processed element by element. Value heads are copied, unless
+// y is qkv's memory. Bytes: 2·N·(H+2G)·hd·s for N tokens.
 //
 // Backward, with x̂ = x · rstd and ĝ = dy · weight:
 //   dx = rstd · (ĝ − x̂ · Σ(ĝ·x̂) / hd),   dweight = Σ_tokens Σ_heads dy · x̂.
-// blockIdx.y says whether a block has query, key or value heads; lanes take heads as in the forward
-// pass, and keep their columns' shares of dweight in registers from head to head. A block adds up
-// its lanes' shares in their order and leaves a partial sum in the workspace;
-// ops/cuda/column_sums.cuh adds those. Blocks, and so the order of every sum, depend on the shape
-// alone. Heads of no whole packs, or wider ones, take a block each. Bytes: 3·N·(H+2G)·hd·s.
+// blockIdx.y says whether a block has query, key or value heads. Lanes take heads as in the forward
+// pass, and keep their columns' parts of dweight in registers from head to head. A block adds its
+// lanes' parts in their order and stores a partial sum in the workspace;
+// ops/cuda/column_sums.cuh adds those. Blocks, and so the order of every sum, depend only on the
+// shape. Heads without full packs, or wider ones, take a block each. Bytes: 3·N·(H+2G)·hd·s.
 #include <algorithm>
 #include <cstdint>
 
@@ -44,14 +44,14 @@ Heads HeadsOf(const CudaContext& ctx) {
   return {shape.rows(), queries, keys, static_cast<int>(shape.dim(2) / (queries + 2 * keys))};
 }
 
-// The lanes that share a head of `packs` packs: a power of two from 4 to 32.
+// The number of lanes that share a head of `packs` packs: a power of two from 4 to 32.
 int LanesFor(int packs) {
   int lanes = 4;
   while (lanes < kWarp && lanes < packs) lanes *= 2;
   return lanes;
 }
 
-// The sum over groups of `lanes` lanes. All lanes of the warp call it.
+// The sum over each group of `lanes` lanes. All lanes of the warp call it.
 __device__ float GroupSum(float x, int lanes) {
   for (int offset = lanes / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset);
   return x;
@@ -62,10 +62,10 @@ struct Forward {
   const T* in;
   const T* q_weight;
   const T* k_weight;
-  T* out;       // may be in
-  float* rstd;  // nullptr: not wanted
+  T* out;       // may be the memory of `in`
+  float* rstd;  // nullptr: not requested
   Heads heads;
-  int of_token;  // heads of a token that are taken: without value heads where they are in place
+  int of_token;  // number of processed heads of a token; without value heads if these are in place
   float eps;
 };
 
@@ -139,16 +139,16 @@ void RunForward(const CudaContext& ctx) {
 template <typename T>
 struct Backward {
   const T* in;
-  const T* weight[2];  // of queries, of keys
+  const T* weight[2];  // weights of queries and of keys
   const float* rstd;
   const T* dy;
-  T* dx;            // may be the memory of dy; nullptr: not wanted
+  T* dx;            // may be the memory of dy; nullptr: not requested
   float* partials;  // [blocks][sums][width]
   int sums;
-  int sum_of[2];  // which of the sums is of queries, of keys; -1: not wanted
+  int sum_of[2];  // index of the sums for queries and for keys; -1: not requested
   Heads heads;
 
-  // Of the items of blockIdx.y, one for each token and head.
+  // The items of blockIdx.y: one for each token and head. count: the heads of a token.
   __device__ int count() const { return blockIdx.y == 0 ? heads.queries : heads.keys; }
   __device__ int first() const {
     return blockIdx.y == 0 ? 0 : blockIdx.y == 1 ? heads.queries : heads.normed();
@@ -159,10 +159,10 @@ struct Backward {
   }
 };
 
-// dx of a block's value heads is dy.
+// Copies the value heads of a block: their dx is dy.
 template <typename T>
 __device__ void CopyValues(const Backward<T>& p) {
-  const int width = p.heads.keys * p.heads.width;  // of a token's values
+  const int width = p.heads.keys * p.heads.width;  // elements of a token's values
   const int64_t elements = p.heads.tokens * width;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < elements;
        i += int64_t{gridDim.x} * kThreads) {
@@ -173,7 +173,7 @@ __device__ void CopyValues(const Backward<T>& p) {
   }
 }
 
-// `lanes` lanes have kPacks packs each of a head.
+// `lanes` lanes share a head, with kPacks packs each.
 template <typename T, int N, int kPacks, bool kUnitOffset>
 __global__ void __launch_bounds__(kThreads) QkNormBackwardKernel(const Backward<T> p, int lanes) {
   __shared__ float shared[kThreads * N * kPacks];  // [groups][kPacks][lanes][N]

@@ -1,16 +1,16 @@
 // The codes of a norm's result y, and the same transposed (ops/norms/quantize_norm.h).
 //
 // A thread block has 32 rows, whose codes are 32 bytes, a sector, of each transposed row. First
-// each of its warps finds the statistics of a row at a time, and writes a sum. It adds a row's
-// elements in the order of the norm's own kernel (ops/cuda/norm_forward.cuh): where that has a
+// each of its warps computes the statistics of one row at a time, and writes the sum. It adds a
+// row's elements in the order of the norm's own kernel (ops/cuda/norm_forward.cuh): if that has a
 // block for a row, each lane has the elements of one thread of each of the block's warps. Then the
-// block reads its rows again, from the L2 cache, and makes codes of y in tiles of 512 columns
-// (ops/cuda/quantize_tiles.cuh): y is computed as there, and rounded to its type.
+// block reads its rows again, from the L2 cache, and computes codes of y in tiles of 512 columns
+// (ops/cuda/quantize_tiles.cuh): y is computed and rounded to its type as in the norm's kernel.
 //
-// What happens in the first step, which expects nothing: ops/cuda/expected_codes.cuh.
+// ops/cuda/expected_codes.cuh describes the first step, in which no magnitude is expected.
 //
 // Bytes for N elements of 16 bits and both copies of their codes: 4·N, and 4·N more for an addend
-// and the sum; another 2·N where the L2 cache has lost rows. In the first step, operands are read
+// and the sum; another 2·N if the L2 cache has lost rows. In the first step, operands are read
 // once more.
 #include <cstdint>
 #include <cstring>
@@ -33,21 +33,20 @@ namespace {
 
 using namespace cast_tiles;
 
-constexpr int kRows = 32, kColumns = 512;      // of a tile
-constexpr int kTileAcross = kColumns / kSide;  // threads along a row
+constexpr int kRows = 32, kColumns = 512;      // rows and columns of a tile
+constexpr int kTileAcross = kColumns / kSide;  // threads that share a row
 static_assert(kTileAcross * (kRows / kSide) == kThreads);
 
-// How the norm's own kernel takes rows. kSize elements at a time are a pack; kRowWarps warps have a
-// row.
+// How the norm's own kernel divides rows. A pack has kSize elements; kRowWarps warps share a row.
 template <typename T, bool kMean, bool kOffset, bool kAdd, int kSize, int kRowWarps>
 struct Form {
   static constexpr bool kHasMean = kMean, kAdds = kAdd;
-  static constexpr bool kUnitOffset = kOffset;  // of the weight
+  static constexpr bool kUnitOffset = kOffset;  // unit offset of the weight
   static constexpr int kPack = kSize, kWarpsOfRow = kRowWarps;
   static constexpr int kAtOnce = kNormPacks;  // packs that a lane loads at once
-  // A row of one warp is at most as many.
+  // Whether a row stays in registers: a row of one warp has at most kAtOnce packs per lane.
   static constexpr bool kStays = kRowWarps == 1;
-  // Whether tiles, too, take 8 elements at once.
+  // Whether tiles, too, process 8 elements at once.
   static constexpr bool kEven = kSize == kSide;
   static_assert(kRowWarps == 1 || kRowWarps == kAtOnce);
   static_assert(kRowWarps == 1 || kRowWarps * kWarp == kNormBlock);
@@ -62,7 +61,7 @@ struct Statistics {
   float mean, rstd;
 };
 
-// What is added is read once, and leaves the L2 cache to the sum, which is read again.
+// Loads an addend. It is read only once, and leaves the L2 cache to the sum, which is read again.
 template <int N, typename T>
 __device__ Pack<T, N> LoadTerm(const T* from) {
   Pack<T, N> pack;
@@ -75,7 +74,7 @@ __device__ Pack<T, N> LoadTerm(const T* from) {
   return pack;
 }
 
-// Pack `i` of a row of x: of a, or of the sum.
+// Pack `i` of a row of x, which is a or the sum.
 template <typename Form, typename T>
 __device__ Pack<T, Form::kPack> MakeX(const Operands<T>& p, int64_t start, int i) {
   constexpr int kSize = Form::kPack;
@@ -92,7 +91,7 @@ __device__ Pack<T, Form::kPack> MakeX(const Operands<T>& p, int64_t start, int i
   }
 }
 
-// Loads the packs of a lane from `first` on. kStored: a sum is in memory already.
+// Loads the packs of a lane from `first` on. kStored: the sum is already in memory.
 template <typename Form, bool kStored, typename T>
 __device__ void LoadPacks(const Operands<T>& p, int64_t start, int packs, int first,
                           Pack<T, Form::kPack> (&x)[Form::kAtOnce]) {
@@ -108,7 +107,7 @@ __device__ void LoadPacks(const Operands<T>& p, int64_t start, int packs, int fi
   }
 }
 
-// Not by WriteGlobal(), since the thread itself may load the sum again.
+// Does not use WriteGlobal(), because the thread itself may load the sum again.
 template <typename Form, typename T>
 __device__ void StoreSum(const Operands<T>& p, int64_t start, int packs, int first,
                          Pack<T, Form::kPack> (&x)[Form::kAtOnce]) {
@@ -121,8 +120,8 @@ __device__ void StoreSum(const Operands<T>& p, int64_t start, int packs, int fir
   }
 }
 
-// Sum over a row, as RowSum() of the norm's kernel has it, from the lane's share of each of its
-// warps. All lanes get it.
+// The sum over a row, like RowSum() of the norm's kernel, from the lane's part for each of that
+// kernel's warps. All lanes get the sum.
 template <int kRowWarps>
 __device__ float TotalOf(const float (&shares)[kRowWarps]) {
   if constexpr (kRowWarps == 1) {
@@ -139,7 +138,7 @@ __device__ float TotalOf(const float (&shares)[kRowWarps]) {
   }
 }
 
-// A warp's row. kStore: writes the sum, where there is one.
+// The statistics of a warp's row. kStore: also writes the sum, if there is one.
 template <typename Form, bool kStore, typename T>
 __device__ Statistics StatisticsOf(const Operands<T>& p, int64_t row) {
   constexpr int kSize = Form::kPack, kAtOnce = Form::kAtOnce, kRowWarps = Form::kWarpsOfRow;
@@ -187,8 +186,8 @@ __device__ Statistics StatisticsOf(const Operands<T>& p, int64_t row) {
   return found;
 }
 
-// Where nothing is expected: *largest becomes at least y's largest magnitude. Warps take rows,
-// grid-stride. Doesn't write the sum, which may have the memory of what is added.
+// For the first step: raises *largest to y's largest magnitude. Warps take rows, grid-stride. The
+// sum is not written, because it may have the memory of an addend.
 template <typename Form, typename T>
 __global__ void __launch_bounds__(kThreads)
     FirstNormKernel(const Operands<T> p, const uint32_t* expected, uint32_t* largest) {
@@ -218,7 +217,7 @@ template <typename Form, typename Code, typename T>
 __global__ void __launch_bounds__(kThreads, 2)
     QuantizeNormKernel(const Operands<T> p, const Cast cast) {
   constexpr bool kEven = Form::kEven;
-  // Two: while some threads still store columns of one, others fill the next.
+  // Two tiles: while some threads still store columns of one, others fill the next.
   __shared__ TransposedTile<kRows, kColumns> tiles[2];
   __shared__ Statistics statistics[kRows];
   __shared__ uint32_t shared_largest[kWarps];

@@ -1,7 +1,7 @@
 // Formulas in spectral_norm.h and spectral_norm_cpu.cc. W·x: a block takes a row, a thread four
-// neighbouring elements at a time. Wᵀ·u: a thread takes a column, a block 256 of them and a chunk
-// of rows. One block then adds what others have summed, always in the same order.
-// Bytes: power_iteration 2·n·s, spectral_norm 3·n·s, backward n·s + 3·n·4, and acc.
+// neighbouring elements at a time. Wᵀ·u: a thread takes a column, a block 256 columns and a chunk
+// of rows. One block then adds the other blocks' sums, always in the same order. Bytes:
+// power_iteration 2·n·s, spectral_norm 3·n·s, backward n·s + 3·n·4, and acc.
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -49,8 +49,8 @@ __global__ void __launch_bounds__(kThreads)
   partials[blockIdx.y * columns + k] = sum;
 }
 
-// to[n] = x / max(‖x‖, ε), where x[i] is the sum of the chunks' partials[·,i]. One block; `to`
-// may be `partials` of one chunk.
+// to[n] = x / max(‖x‖, ε), where x[i] is the sum of the chunks' partials[·,i]. Runs as one block.
+// With one chunk, `to` may be `partials`.
 __global__ void __launch_bounds__(kTotalThreads)
     NormalizeKernel(int64_t n, int64_t chunks, const float* partials, float* to) {
   float squares = 0;
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kTotalThreads)
   for (int64_t i = threadIdx.x; i < n; i += kTotalThreads) to[i] /= norm;
 }
 
-// The sum of n numbers, by one block; to `kept` as well if it is not nullptr.
+// The sum of n numbers, computed by one block; written to `kept` as well, unless it is nullptr.
 __global__ void __launch_bounds__(kTotalThreads)
     TotalKernel(int64_t n, const float* sums, float* total, float* kept) {
   float sum = 0;
@@ -111,7 +111,7 @@ void PowerIteration(const CudaContext& ctx) {
   });
 }
 
-// Adds the sums of the rows, which lie in the workspace, and returns where their sum is.
+// Adds the sums of the rows, which are in the workspace. Returns the address of the total.
 const float* TotalOfRows(const CudaContext& ctx, const SpectralSums& size, float* kept) {
   float* const sums = static_cast<float*>(ctx.workspace);
   TotalKernel<<<1, kTotalThreads, 0, ctx.stream>>>(size.rows, sums, sums + size.rows, kept);

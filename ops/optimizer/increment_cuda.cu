@@ -1,4 +1,4 @@
-// increment: count + 1 unless `apply` is 0, by one thread.
+// increment: adds 1 to the count unless `apply` is 0, in one thread.
 #include "gpu/check.h"
 #include "ops/cuda_kernel.h"
 

@@ -1,5 +1,5 @@
-// The rule in ops/optimizer/loss_scale.h, by one thread, as in ops/optimizer/loss_scale_cpu.cc:
-// products are rounded to float32 once, from double.
+// Computes the rule in ops/optimizer/loss_scale.h in one thread, like
+// ops/optimizer/loss_scale_cpu.cc: products are rounded to float32 once, from double.
 #include "gpu/check.h"
 #include "ops/cuda_kernel.h"
 
@@ -12,7 +12,7 @@ struct Rule {
   int64_t growth_interval;
 };
 
-// Inputs may share the memory of outputs: all are read first.
+// Reads all inputs first, because outputs may share their memory.
 __global__ void LossScaleStepKernel(const Rule rule, const float* norm_in, const float* scale_in,
                                     const int32_t* tracker_in, const int32_t* skipped_in,
                                     const float* loss_in, const float* limit_in, float* grad_norm,

@@ -1,5 +1,5 @@
-// ops/optimizer/model_state.h, element by element: one thread for an element; many states, which
-// are small, share a launch. Bytes: every argument once.
+// Computes ops/optimizer/model_state.h with one thread for each element. States are small, so many
+// of them share a launch. Bytes: every argument once.
 #include <algorithm>
 
 #include "gpu/check.h"
@@ -13,7 +13,7 @@ constexpr int kThreads = 256;
 
 unsigned Blocks(int64_t n) { return static_cast<unsigned>((n + kThreads - 1) / kThreads); }
 
-// One thread for an element; `state` and `next` may be the same memory.
+// One thread for each element. `state` and `next` may be the same memory.
 template <typename S>
 __global__ void MovingAverageKernel(int64_t n, const S* state, const S* value, int64_t values,
                                     float momentum, S* next) {
@@ -25,7 +25,7 @@ __global__ void MovingAverageKernel(int64_t n, const S* state, const S* value, i
   next[i] = FromFloat<S>(now + (sum / static_cast<float>(values) - now) * momentum);
 }
 
-// Of states in float32: a row of blocks for each.
+// A change of a state in float32. Each has a row of blocks.
 struct Change {
   const float *state, *value;
   float* next;
@@ -43,7 +43,8 @@ __global__ void ChangesKernel(const __grid_constant__ Changes changes, Function 
   if (i < change.n) change.next[i] = function(change, i);
 }
 
-// Launches function(change, i) for as many changes at a time as `alike` says of the first and them.
+// Launches function(change, i) for as many changes at a time as possible. `alike`: whether a change
+// may share the launch of the first one.
 template <typename Alike, typename Function>
 void LaunchChanges(std::span<const CudaContext> group, const Alike& alike,
                    const Function& function) {
@@ -103,7 +104,7 @@ void AddToState(const CudaContext& ctx) {
   });
 }
 
-// Without its sign the bits of a float order as an integer does, NaN above infinity.
+// The bits of a float without its sign have the order of integers, with NaN above infinity.
 __device__ int MagnitudeBits(float value) { return __float_as_int(value) & 0x7fffffff; }
 
 struct Magnitude {

@@ -1,8 +1,9 @@
-// The ops of ops/optimizer/muon.h, formulas there. muon_momentum: a warp takes a tile of 256
-// elements, eight to a lane, in the storage forms of ops/cuda/optimizer_state.cuh; a block has
-// eight warps. Sums and products are fused in the places of the CPU's vector code. divide_by_norm
-// and weighted_sum: one thread for a few packs of 16 bytes (ops/cuda/elementwise.cuh). stack_rows
-// copies matrix by matrix. Bytes: every argument once; muon_momentum with a float32 buffer 4·n·s.
+// The ops of ops/optimizer/muon.h, which has the formulas. muon_momentum: a warp takes a tile of
+// 256 elements, eight to a lane, in the storage forms of ops/cuda/optimizer_state.cuh; a block has
+// eight warps. Sums and products are fused in the same places as in the CPU's vector code.
+// divide_by_norm and weighted_sum: one thread for a few packs of 16 bytes
+// (ops/cuda/elementwise.cuh). stack_rows copies one matrix after another. Bytes: every argument
+// once; muon_momentum with a float32 buffer 4·n·s.
 #include <string>
 
 #include "gpu/check.h"
@@ -17,7 +18,7 @@ namespace {
 using graph::DType;
 
 constexpr int kMomentumThreads = 256;
-constexpr int kMomentumElements = kMomentumThreads / kWarp * kStateBlock;  // of a block
+constexpr int kMomentumElements = kMomentumThreads / kWarp * kStateBlock;  // elements of a block
 
 __device__ constexpr auto kMomentumCodes = MakeDynamicCodes<kMomentEncoding.is_signed, uint8_t>();
 
@@ -29,7 +30,7 @@ struct MomentumCall {
   const float* clip;     // or nullptr
   const int32_t* apply;  // or nullptr
   const int32_t* rng;    // or nullptr
-  uint64_t key;          // of the node's random stream
+  uint64_t key;          // key of the node's random stream
   float momentum;
   bool nesterov;
   bool rounded_gradient;  // bf16, not f32

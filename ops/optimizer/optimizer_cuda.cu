@@ -33,14 +33,14 @@ __device__ constexpr auto kFirstCodes = MakeDynamicCodes<kMomentEncoding.is_sign
 __device__ constexpr auto kSecondCodes =
     MakeDynamicCodes<kSecondMomentEncoding.is_signed, uint8_t>();
 
-// One parameter.
+// The update of one parameter.
 struct Update {
   int64_t elements;
   const void* gradient;
   StoredWeightRef weight;
   StoredMomentRef first, second;
-  uint64_t key;          // of the node's random stream
-  uint64_t first_words;  // the block of it that its first four elements have
+  uint64_t key;          // key of the node's random stream
+  uint64_t first_words;  // the Philox block of its first four elements
   double weight_decay, lr_factor;
   int32_t first_block;
   bool aligned;           // all addresses are aligned to 16 bytes
@@ -194,7 +194,7 @@ __global__ __launch_bounds__(kThreads, kReadsAhead<First, Second> ? 2 : 4) void 
   using Kernel = Updater<Rule, Weight, First, Second>;
   const Kernel kernel{u, kRounds ? PhiloxKey(common.rng) : uint2{}, codes};
 
-  // The warp's tiles: `first`, `first` + kStep, …. Those before `whole_end` are whole.
+  // The warp's tiles: `first`, `first` + kStep, …. Those before `whole_end` are full.
   const int64_t begin = (int64_t{blockIdx.x} - u.first_block) * kBlockElements;
   const int64_t end = min(begin + kBlockElements, u.elements);
   const int64_t whole_end = u.aligned ? end - end % kStateBlock : begin;
@@ -246,7 +246,7 @@ constexpr Arguments kAdamWArguments = {2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1, 2, 3, 
 constexpr Arguments kSgdArguments = {2,     kNone, 3, kNone, 4, 5, 6,    7,
                                      kNone, 8,     1, kNone, 2, 3, kNone};
 
-// How a parameter's weight and moments are stored; absent moments count as float64.
+// How a parameter's weight and moments are stored. Absent moments have the type float64 here.
 struct Form {
   DType weight, master, first, second;
   bool operator==(const Form&) const = default;
@@ -340,7 +340,7 @@ void LaunchSgd(const Form& form, const Table& table, int32_t blocks, cudaStream_
 
 using Launch = void (*)(const Form&, const Table&, int32_t blocks, cudaStream_t);
 
-// Updates with the same storage and scalars share one launch, wherever they are in the group.
+// Updates with the same storage and scalars share one launch, at any positions in the group.
 void RunGroup(std::span<const CudaContext> group, const Arguments& arguments, Launch launch) {
   std::vector<bool> done(group.size(), false);
   for (size_t i = 0; i < group.size(); ++i) {

@@ -1,11 +1,11 @@
-// The rule in ops/optimizer/update_gate.h, by one thread.
+// Computes the rule in ops/optimizer/update_gate.h in one thread.
 #include "gpu/check.h"
 #include "ops/cuda_kernel.h"
 
 namespace plimsoll::ops {
 namespace {
 
-// Inputs may share the memory of outputs: all are read first.
+// Reads all inputs first, because outputs may share their memory.
 __global__ void UpdateGateKernel(const float* norm_in, const float* loss_in, const float* limit_in,
                                  const int32_t* skipped_in, int32_t* apply_out,
                                  int32_t* skipped_out) {

@@ -126,7 +126,7 @@ __global__ __launch_bounds__(kThreads) void AverageKernel(const __grid_constant_
   constexpr int64_t kStep = kThreads / kWarp * kStateBlock;
   const Averaged& a = EntryOf(table.parameters, table.size, static_cast<int>(blockIdx.x));
   const Rule rule(table.common);
-  // The warp's tiles: `first`, `first` + kStep, …. Those before `whole_end` are whole.
+  // The warp's tiles: `first`, `first` + kStep, …. Those before `whole_end` are full.
   const int64_t begin = (int64_t{blockIdx.x} - a.first_block) * kBlockElements;
   const int64_t end = min(begin + kBlockElements, a.elements);
   const int64_t whole_end = a.aligned ? end - end % kStateBlock : begin;
@@ -173,10 +173,10 @@ Averaged AveragedOf(const CudaContext& ctx, const Arguments& a) {
   return averaged;
 }
 
-// Parameters with the same storage and scalars share one launch, wherever they are in the group.
+// Parameters with the same storage and scalars share one launch, at any positions in the group.
 template <template <typename> typename Rule>
 void RunGroup(std::span<const CudaContext> group, const Arguments& arguments) {
-  // How the weight and its master are stored; no master counts as float64.
+  // How the weight and its master are stored. Without a master, its type is float64 here.
   const auto form = [&](const CudaContext& ctx) {
     const bool extended = ctx.has_input(arguments.master);
     return std::pair(ctx.inputs[arguments.weight].type.dtype,

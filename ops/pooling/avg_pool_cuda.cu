@@ -1,6 +1,6 @@
-// Formulas in ops/pooling/avg_pool_cpu.cc. A thread makes 16 bytes of channels of a pixel of the
-// result, or one channel where pixels do not consist of whole packs. Windows that overlap are read
-// from the cache. Bytes: the input once, the output.
+// Formulas in ops/pooling/avg_pool_cpu.cc. A thread computes 16 bytes of channels of a pixel of the
+// result, or one channel if pixels do not consist of full packs. Windows that overlap are read from
+// the cache. Bytes: the input once, the output.
 //
 // dx is gathered, each element adding its windows row by row: there are no atomic additions.
 #include "ops/cuda/pool_packs.cuh"
@@ -11,7 +11,7 @@ namespace {
 
 __device__ int32_t Size(const PoolRange& range) { return range.end - range.begin; }
 
-// `padded`: elements in the padding count.
+// The number of elements of a window. `padded`: elements in the padding count, too.
 __device__ float Count(const PoolGeometry& p, bool padded, const PoolRange& rows,
                        const PoolRange& columns) {
   return static_cast<float>(padded ? p.window() : int64_t{Size(rows)} * Size(columns));

@@ -1,9 +1,9 @@
-// Formulas in ops/pooling/global_avg_pool_cpu.cc.
-// Forward: the threads of a block lie along up to 32 packs of 16 bytes of a pixel (x) and over the
-// pixels of an image (y), and their sums are added pairwise. Where the images have too few channels
-// to fill a GPU, several blocks share an image's pixels, and a second kernel adds their sums in
-// order (ops/pooling/global_avg_pool_split.h). Backward: a thread writes 16 bytes of a pixel.
-// Bytes: the input once, the output.
+// Formulas in ops/pooling/global_avg_pool_cpu.cc. Forward: the threads of a block are distributed
+// over up to 32 packs of 16 bytes of a pixel (x) and over the pixels of an image (y), and their
+// sums are added pairwise. If the images have too few channels to fill a GPU, several blocks share
+// an image's pixels, and a second kernel adds their sums in order
+// (ops/pooling/global_avg_pool_split.h). Backward: a thread writes 16 bytes of a pixel. Bytes: the
+// input once, the output.
 #include <algorithm>
 
 #include "ops/cuda/pool_packs.cuh"
@@ -19,7 +19,7 @@ struct Means {
   S* y;
   float* partials;  // [images][parts][channels], if there are several parts
   int64_t pixels, channels;
-  uint32_t parts, tiles;  // of an image's pixels, and of its channels
+  uint32_t parts, tiles;  // parts of an image's pixels, and tiles of its channels
 };
 
 template <int N, typename S>

@@ -1,11 +1,11 @@
-// Formulas in ops/pooling/max_pool_cpu.cc. A thread makes 16 bytes of channels of a pixel of the
-// result, or one channel where pixels do not consist of whole packs. Windows that overlap are read
-// from the cache. Bytes: forward x once, y and index; backward dy and index once, dx.
+// Formulas in ops/pooling/max_pool_cpu.cc. A thread computes 16 bytes of channels of a pixel of the
+// result, or one channel if pixels do not consist of full packs. Windows that overlap are read from
+// the cache. Bytes: forward x once, y and index; backward dy and index once, dx.
 //
 // dx is gathered, each element adding its windows row by row: there are no atomic additions. For
-// common windows a thread makes stride × stride pixels of dx (pool_blocks.h), in the same order of
-// additions: it reads the few windows over them once, all before the first addition, and its
-// neighbours in a warp do the same work, whereas single pixels lie in unlike numbers of windows.
+// common windows a thread computes stride × stride pixels of dx (pool_blocks.h), in the same order
+// of additions. It reads the few windows over them once, all before the first addition. All threads
+// of a warp then do the same work, although single pixels are in different numbers of windows.
 #include <cmath>
 
 #include "ops/cuda/pool_packs.cuh"
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   const PoolRange rows = p.rows.Elements(at.row), columns = p.columns.Elements(at.column);
   const int32_t top = p.rows.Start(at.row), left = p.columns.Start(at.column);
   x += at.image * p.image_elements() + at.channel;
-  // The first element wins where all are −∞.
+  // If all elements are −∞, the first one wins.
   float best[N];
   int32_t chosen[N];
 #pragma unroll
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   StoreGlobal(dx + int64_t{pack} * N, sums);
 }
 
-// packs: of blocks of pixels.
+// packs: packs of channels of the blocks of pixels.
 template <int N, typename Blocks, typename S>
 __global__ void __launch_bounds__(kPoolThreads)
     BackwardBlocksKernel(const PoolGeometry p, const PixelPacks packs, const S* dy,
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kPoolThreads)
         chosen[i][j] = *reinterpret_cast<const Pack<uint8_t, N>*>(index + from);
         gradients[i][j] = *reinterpret_cast<const Pack<S, N>*>(dy + from);
       } else {
-        // 255 is no position.
+        // 255 is never a position.
 #pragma unroll
         for (int k = 0; k < N; ++k) {
           chosen[i][j].values[k] = 255;
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kPoolThreads)
       }
     }
   }
-  // A sum begins as +0, so a gradient that is left out, not added as 0, changes no bit.
+  // Sums begin as +0, so a gradient that is left out, instead of added as 0, changes no bit.
   float sums[kStride][kStride][N] = {};
 #pragma unroll
   for (int i = 0; i < kWindows; ++i) {

@@ -1,9 +1,9 @@
-// Sums over whole tensors, in three stages: a block of threads sums a chunk of 32,768 elements of
-// one tensor, another one adds the chunks of a tensor, and one block adds the tensors; always in a
-// fixed order. The first two are one launch each for up to 800 tensors, whose addresses are in the
-// kernel's parameter. A thread adds the 4 or 8 elements of a 16-byte load in f32, and these sums in
-// f64. Infinities and NaNs propagate: the norm of gradients that overflowed is not finite. Bytes:
-// n·s.
+// Sums over complete tensors, in three stages: a block of threads sums a chunk of 32,768 elements
+// of one tensor, another block adds the chunks of a tensor, and one block adds the tensors; always
+// in a fixed order. The first two stages are one launch each for up to 800 tensors, whose addresses
+// are in the kernel's parameter. A thread adds the 4 or 8 elements of a 16-byte load in f32, and
+// these sums in f64. Infinities and NaNs propagate: the norm of gradients that overflowed is not
+// finite. Bytes: n·s.
 //
 // Squares are f32: the square of an element above 1.8e19 is infinite.
 #include <algorithm>
@@ -27,13 +27,13 @@ constexpr int kMaxTensors = 800;
 struct SumTensor {
   const void* data;
   int64_t elements;
-  double* partials;  // of its chunks
+  double* partials;  // partial sums of the tensor's chunks
   double* total;
-  int first_block;  // of its chunks, a block each
+  int first_block;  // the block of the tensor's first chunk; each chunk has a block
   graph::DType dtype;
 };
 
-// Nearly all of the 32,764 bytes that a kernel's parameters may take.
+// The table takes nearly all of the 32,764 bytes that a kernel's parameters may have.
 struct SumTable {
   SumTensor tensors[kMaxTensors];
   int count = 0;
@@ -46,7 +46,7 @@ __device__ double WarpSum(double x) {
   return x;
 }
 
-// The result is valid in the first thread.
+// The sum over a block, which is valid in the first thread.
 __device__ double BlockTotal(double x) {
   __shared__ double shared[kWarp];
   x = WarpSum(x);
@@ -104,7 +104,7 @@ __global__ __launch_bounds__(kThreads) void SumChunksKernel(
   if (threadIdx.x == 0) tensor.partials[chunk - tensor.first_block] = sum;
 }
 
-// The sum of an array by one block, valid in its first thread.
+// The sum of an array, computed by one block and valid in its first thread.
 __device__ double Total(const double* values, int64_t count) {
   double sum = 0;
 #pragma unroll 8
@@ -126,7 +126,7 @@ __global__ __launch_bounds__(kTotalThreads) void AddTensorsKernel(const double* 
   if (threadIdx.x == 0) *out = static_cast<float>(root ? sqrt(total) : total);
 }
 
-// Launches the first two stages for tensors that are handed in one by one.
+// Launches the first two stages for tensors that are added one by one.
 template <bool kSquare>
 class TensorSums {
  public:
@@ -211,7 +211,7 @@ void RootOfSums(const CudaContext& ctx) {
 
 __global__ void ClipFactorKernel(const float* norm, float max_norm, float* out) {
   const float factor = max_norm / (*norm + 1e-6f);
-  *out = factor > 1 ? 1 : factor;  // NaN stays
+  *out = factor > 1 ? 1 : factor;  // NaN stays NaN
 }
 
 void ClipFactor(const CudaContext& ctx) {

@@ -1,8 +1,9 @@
-// Formulas in ops/resize/resize_cpu.cc. A thread makes 16 bytes of channels of a pixel of the
-// result, or one channel where pixels do not consist of whole packs. Pixels that several threads
-// read come from the cache. Bytes: the input once, the output.
+// Formulas in ops/resize/resize_cpu.cc. A thread computes 16 bytes of channels of a pixel of the
+// result, or one channel if pixels do not consist of full packs. Pixels that several threads read
+// come from the cache. Bytes: the input once, the output.
 //
-// dx is gathered, each element adding its readers in one order: there are no atomic additions.
+// dx is gathered, each element adding the pixels that read it in one order: there are no atomic
+// additions.
 #include <type_traits>
 
 #include "ops/cuda/pool_packs.cuh"
@@ -47,15 +48,16 @@ __global__ void __launch_bounds__(kPoolThreads)
   StoreGlobal(y + int64_t{pack} * N, sums);
 }
 
-// Of a value in front and one behind, makes those a quarter of their distance from each.
+// Replaces two neighbouring values by the values a quarter and three quarters of the way between
+// them.
 __device__ void Spread(float& front, float& behind) {
   const float first = front;
   front = __fmaf_rn(0.75f, first, 0.25f * behind);
   behind = __fmaf_rn(0.25f, first, 0.75f * behind);
 }
 
-// Linear interpolation to twice the size: pixels 2·i − 1 and 2·i of y lie between pixels i − 1 and
-// i of x. A thread makes a pack of these 4 or 8 pixels, for i from 0 to the size of x.
+// Linear interpolation to twice the size: pixels 2·i − 1 and 2·i of y are between pixels i − 1 and
+// i of x. A thread computes a pack of these 4 or 8 pixels, for i from 0 to the size of x.
 template <int N, bool kVolumes, typename S>
 __global__ void __launch_bounds__(kPoolThreads)
     TwiceKernel(const ResizeGeometry<LinearAxis> g, const PixelPacks packs, const S* x, S* y) {
@@ -67,7 +69,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   x += at.image * g.in_elements() + at.channel;
   y += at.image * g.out_elements() + at.channel;
   const auto channels = static_cast<uint32_t>(g.channels);
-  // Beyond the border is the pixel at the border.
+  // Positions beyond the border read the pixel at the border.
   const auto inside = [](int32_t pixel, const LinearAxis& axis) {
     return min(max(pixel, 0), axis.in - 1);
   };
@@ -118,7 +120,8 @@ __global__ void __launch_bounds__(kPoolThreads)
   }
 }
 
-// Columns of dy whose weights a thread keeps: all of them where y is at most twice as wide as x.
+// The number of columns of dy whose weights a thread keeps. It is enough for all of them if y is at
+// most twice as wide as x.
 constexpr int kColumns = 4;
 
 template <int N, bool kVolumes, typename Axis, typename S>
@@ -160,8 +163,8 @@ __global__ void __launch_bounds__(kPoolThreads)
   StoreGlobal(dx + int64_t{pack} * N, sums);
 }
 
-// Calls launch(packs, blocks, first element of x, first of y) for as many images at a time as 32
-// bits can count packs of, `rows` times `columns` pixels of each.
+// Calls launch(packs, blocks, first element of x, first element of y) for as many images at a time
+// that 32 bits can count their packs. Each image has `rows` times `columns` pixels.
 template <int N, typename Axis, typename Launch>
 void ForResizePacks(const ResizeGeometry<Axis>& g, int64_t rows, int64_t columns,
                     const Launch& launch) {

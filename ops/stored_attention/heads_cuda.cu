@@ -1,6 +1,6 @@
-// The shapes are in heads.cc. A thread moves 16 bytes, or one element where the values of a head
-// don't fill packs of 16 bytes. Neighbouring threads have neighbouring bytes of the packed tensor,
-// and of the other one as long as they are of one head. Bytes: 2·n·s.
+// heads.cc has the shapes. A thread moves 16 bytes, or one element if the values of a head don't
+// consist of packs of 16 bytes. Neighbouring threads have neighbouring bytes of the packed tensor,
+// and of the other one within a head. Bytes: 2·n·s.
 #include <cstdint>
 
 #include "gpu/check.h"
@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kMoveThreads = 256;
 
-// The packed tensor [B,T,(heads + 2·kv_heads)·hd] and its parts, in units of what a thread moves.
-// kv_heads is 0 for queries alone.
+// The packed tensor [B,T,(heads + 2·kv_heads)·hd] and its parts, in units that a thread moves. If
+// the packed tensor has only queries, kv_heads is 0.
 template <typename Unit, typename Index>
 struct HeadsMove {
   Unit* packed;
@@ -49,7 +49,8 @@ __global__ void __launch_bounds__(kMoveThreads) MoveHeadsKernel(const HeadsMove<
   }
 }
 
-// To (kPack) or from the packed tensor: queries alone, or (kParts = 3) queries, keys and values.
+// Moves to (kPack) or from the packed tensor: queries or, with kParts = 3, queries, keys and
+// values.
 template <bool kPack, size_t kParts>
 void MoveHeads(const CudaContext& ctx) {
   const TensorRef& all = (kPack ? ctx.outputs : ctx.inputs)[0];
@@ -79,7 +80,8 @@ void MoveHeads(const CudaContext& ctx) {
     gpu::CheckLaunch("moving heads");
   };
   const auto move = [&]<typename Unit>() {
-    // Divisions of 64 bits would take longer than the bytes.
+    // 32-bit indices are used if possible: 64-bit divisions would take longer than moving the
+    // bytes.
     if (bytes / static_cast<int64_t>(sizeof(Unit)) < int64_t{1} << 31) {
       launch.template operator()<Unit, uint32_t>();
     } else {

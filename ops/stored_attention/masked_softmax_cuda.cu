@@ -1,9 +1,9 @@
 // Formulas in masked_softmax.cc. A row is read once, 16 bytes per thread and load, and stays in
-// registers until it is written: by one warp up to 1,024 elements of 16 bits, otherwise by a block
-// of 256 threads up to 8,192. Rows that don't consist of whole packs of 16 bytes are read element
-// by element, by one warp up to 1,024 elements. Rows that are longer than that are read three
-// times, in the backward pass twice. Masked keys are not read. Bytes: forward 2·n·s, backward
-// 3·n·s; with a causal mask about half of those that are read.
+// registers until it is written. One warp takes rows up to 1,024 elements of 16 bits, a block of
+// 256 threads rows up to 8,192. Rows that don't consist of full packs of 16 bytes are read element
+// by element, by one warp up to 1,024 elements. All other rows are read three times, in the
+// backward pass twice. Masked keys are not read. Bytes: forward 2·n·s, backward 3·n·s; with a
+// causal mask about half of the bytes that are read.
 #include <algorithm>
 #include <cstdint>
 
@@ -21,14 +21,14 @@ constexpr int kSoftmaxBlock = 256, kSoftmaxWarps = 128;
 constexpr int SoftmaxBlock(int threads) { return threads == kWarp ? kSoftmaxWarps : kSoftmaxBlock; }
 
 struct SoftmaxRows {
-  int64_t rows;           // of all sequences and heads
-  int64_t rows_of_batch;  // of one sequence
+  int64_t rows;           // rows of all sequences and heads
+  int64_t rows_of_batch;  // rows of one sequence
   int sequence;
   bool causal;
   float scale;
   const int32_t* lengths = nullptr;
 
-  // How many keys the query of a row sees: the first ones.
+  // The number of keys that the query of a row sees; they are the first ones.
   __device__ int Seen(int64_t row) const {
     const int query = static_cast<int>(row % sequence);
     const int length =
@@ -38,7 +38,7 @@ struct SoftmaxRows {
   }
 };
 
-// Over the kThreads threads that share a row. `shared` must not be used by another call.
+// The sum over the kThreads threads that share a row. `shared` must not be used by another call.
 template <int kThreads>
 __device__ float SumOfRow(float x, float* shared) {
   if constexpr (kThreads == kWarp) {
@@ -66,7 +66,7 @@ __device__ inline float Exponential(float score, float largest, float scale2) {
 
 constexpr float kLog2E = 1.44269504088896341f;
 
-// N elements from column `first` on as floats, and `masked` for those from `seen` on.
+// Loads N elements from column `first` on as floats; elements from `seen` on become `masked`.
 template <int N, typename S>
 __device__ void LoadSeen(const S* row, int first, int seen, float masked, float (&to)[N]) {
   if (first < seen) LoadPack<N>(row + first, to);
@@ -131,8 +131,8 @@ __global__ void __launch_bounds__(SoftmaxBlock(kThreads))
   }
 }
 
-// For any width and alignment: a block takes a row. Each thread has the same elements in every
-// pass, so that `out` may be the memory of any input.
+// The kernel for any width and alignment: a block takes a row. Each thread has the same elements in
+// every pass, so that `out` may be the memory of any input.
 template <bool kBackward, typename S>
 __global__ void __launch_bounds__(kSoftmaxBlock)
     SoftmaxAnyKernel(const SoftmaxRows at, const S* a, const S* b, S* out) {
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kSoftmaxBlock)
 }
 
 // Calls launch<elements of a pack, threads of a row, packs of a thread>(blocks, threads of a
-// block); no packs: the kernel for any width.
+// block). 0 packs: the kernel for any width.
 template <typename S, typename Launch>
 void ByWidth(const SoftmaxRows& at, bool aligned, const Launch& launch) {
   const auto with = [&]<int kSize, int kThreads, int kPacks>() {

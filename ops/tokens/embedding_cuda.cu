@@ -1,6 +1,6 @@
 // y = weight[token] + position[first + t] (or positions[b,t]): a thread takes two packs of 16 bytes
 // of y. Bytes: 2·N·D·s and, with position, its T rows once (they stay in the cache). A token or a
-// position outside its table gives NaN, as a kernel cannot throw and must not read outside the
+// position outside its table gives NaN, because a kernel cannot throw and must not read outside the
 // table. A token of another rank (ops/collectives/vocabulary_shard.h) gives zeros.
 #include "gpu/check.h"
 #include "ops/collectives/vocabulary_shard.h"
@@ -17,16 +17,18 @@ template <typename S>
 struct Arguments {
   const int32_t* tokens;
   const S* weight;
-  const S* position;         // nullptr: none
+  const S* position;         // nullptr: no positions are added
   const int32_t* first;      // nullptr: 0
-  const int32_t* of_tokens;  // their positions; nullptr: from `first` on
+  const int32_t* of_tokens;  // positions of the tokens; nullptr: consecutive, beginning with
+                             // `first`
   S* y;
   int64_t rows, sequence, vocabulary, positions;
-  int64_t before, after;  // tokens of ranks before and after this one
+  int64_t before, after;  // number of tokens of ranks before and after this one
   int64_t packs_per_row;
 };
 
-// Gives zeros for rows of other tables: `before` rows precede this table's and `after` rows follow.
+// A pack of a row of the table. Rows of other ranks' tables give zeros: `before` rows precede this
+// table's, and `after` rows follow.
 template <int N, typename S>
 __device__ Pack<S, N> Row(const S* table, int64_t row, int64_t rows, int64_t packs_per_row,
                           int64_t pack, int64_t before = 0, int64_t after = 0) {
@@ -40,7 +42,7 @@ __device__ Pack<S, N> Row(const S* table, int64_t row, int64_t rows, int64_t pac
   return nothing;
 }
 
-// A block's threads lie along rows (x) and over rows (y).
+// A block's threads are distributed along rows (x) and over rows (y).
 template <int N, typename S>
 __global__ void __launch_bounds__(kThreads) EmbeddingKernel(const Arguments<S> args) {
   const int64_t row = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;

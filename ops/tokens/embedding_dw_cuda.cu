@@ -3,12 +3,12 @@
 //
 // The positions of the batch are sorted by token (a stable radix sort), so that the rows of a token
 // form a run of the list. One warp sums 32 neighbours of the list in one strip of columns. A run
-// within these 32 is written at once; the sums of runs that extend into other pieces are left in
-// the workspace, and a second kernel adds them in the order of the list. So many warps work on a
+// within these 32 is written at once. The sums of runs that extend into other pieces are stored in
+// the workspace, and a second kernel adds them in the order of the list. So several warps work on a
 // frequent token, and a rare one costs no more than its row. With acc in place, only rows of tokens
 // are accessed. Bytes: N·D·s + 2·R·D·4, R the distinct tokens; V·D·4 more to clear dweight without
-// acc. A dweight in bf16 (the attribute "low_gradient") is rounded once: to the nearest, or with
-// acc stochastically.
+// acc. A dweight in bf16 (the attribute "low_gradient") is rounded once: to nearest or, with acc,
+// stochastically.
 //
 // dposition[first + t] = (acc +) Σ_b dy[b,t]: a thread takes a pack of columns of a row. Bytes:
 // N·D·s + P·D·4.
@@ -59,8 +59,9 @@ __device__ void StoreFloats(float* to, const float (&from)[N]) {
   }
 }
 
-// A token outside the table, which begins at `begin`, sorts last and is left out: it belongs to
-// another rank, or is outside the vocabulary, which code that reads tokens prevents.
+// Lists the tokens and their positions. A token outside the table, which begins at `begin`, sorts
+// last and is left out. It belongs to another rank, or is outside the vocabulary, which code that
+// reads tokens prevents.
 __global__ void ListTokensKernel(const int32_t* tokens, int n, int begin, int vocabulary,
                                  int32_t* keys, int32_t* positions) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -70,7 +71,7 @@ __global__ void ListTokensKernel(const int32_t* tokens, int n, int begin, int vo
   positions[i] = i;
 }
 
-// The same for the gradient's type.
+// LoadFloats for a gradient in bf16.
 template <int N>
 __device__ void LoadFloats(const __nv_bfloat16* from, float (&to)[N]) {
   const auto pack = *reinterpret_cast<const Pack<__nv_bfloat16, N>*>(from);
@@ -86,15 +87,16 @@ struct EmbeddingSum {
   int n;
   int vocabulary;
   int width;
-  int strips;  // each of the columns of 32 lanes
+  int strips;  // each has the columns of 32 lanes
   const T* dy;
-  bool add;  // to the values in dweight
+  bool add;  // whether sums are added to the values in dweight
   G* dweight;
-  float* partials;        // [pieces][2][width]: runs from before the piece, runs that go on
-  RoundingStream random;  // of a bf16 dweight, with `add`
+  float* partials;        // [pieces][2][width]: runs that begin before the piece, runs that extend
+                          // beyond it
+  RoundingStream random;  // for a bf16 dweight with `add`
 };
 
-// Stores N sums, the first of which is element `at` of dweight.
+// Stores N sums; the first is element `at` of dweight.
 template <int N, typename T>
 __device__ void StoreSums(const EmbeddingSum<T, float>& p, int64_t at, const float (&sum)[N]) {
   StoreFloats<N>(p.dweight + at, sum);
@@ -121,12 +123,12 @@ __device__ void StoreSums(const EmbeddingSum<T, __nv_bfloat16>& p, int64_t at,
   *reinterpret_cast<Pack<__nv_bfloat16, N>*>(p.dweight + at) = pack;
 }
 
-// The piece and the first column of this warp's lane.
+// The piece of this warp, and the first column of its lane.
 template <int N>
 struct EmbeddingPlace {
-  int begin, end;  // in the list
+  int begin, end;  // indices in the list
   int column;
-  int before, after;  // the neighbours' keys; -1: none
+  int before, after;  // keys before and after the piece; -1: no key
   bool active;
 
   template <typename Sum>
@@ -196,14 +198,14 @@ __global__ __launch_bounds__(kThreads) void SumPiecesKernel(EmbeddingSum<T, G> p
   }
 }
 
-// Finishes the run that begins in this warp's piece and goes on after it, if there is one.
+// Finishes the run that begins in this warp's piece and extends beyond it, if there is one.
 template <int N, typename T, typename G>
 __global__ __launch_bounds__(kThreads) void JoinPiecesKernel(EmbeddingSum<T, G> p) {
   const EmbeddingPlace<N> at(p);
   if (at.begin >= p.n) return;
   const int token = p.keys[at.end - 1];
   if (token != at.after || token == at.before || token >= p.vocabulary) return;
-  // Counts how many more pieces begin with the token, 32 of them at a time.
+  // Counts how many of the next pieces begin with the token, 32 at a time.
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   int more = 0;
   for (unsigned ours = ~0u; ours == ~0u;) {
@@ -238,7 +240,7 @@ void SumRuns(EmbeddingSum<T, G> p, cudaStream_t stream) {
   gpu::CheckLaunch("embedding_dw, joined");
 }
 
-// Sorts the positions by token; returns which of the two buffers holds the result.
+// Sorts the positions by token. Returns the index of the buffer that holds the result.
 int SortTokens(const CudaContext& ctx, const EmbeddingDwScratch& scratch, int n, int vocabulary) {
   const VocabularyShard shard(ctx.attributes, ctx.ranks, vocabulary);
   char* base = static_cast<char*>(ctx.workspace);
@@ -267,7 +269,7 @@ int SortTokens(const CudaContext& ctx, const EmbeddingDwScratch& scratch, int n,
   return keys.selector;
 }
 
-// T: dy's type, G: the gradient's.
+// T: the type of dy. G: the type of the gradient.
 template <typename T, typename G>
 void AddEmbeddings(const CudaContext& ctx) {
   const int64_t bytes = ctx.outputs[0].type.bytes();

@@ -1,5 +1,5 @@
-// A row of a patch is p·C elements that lie together in the image as well: a thread moves a piece
-// of 16 bytes of it, or less where that does not divide it. Bytes: every argument once.
+// A row of a patch is p·C elements that are contiguous in the image as well. A thread moves a piece
+// of 16 bytes of it, or less if 16 does not divide the row. Bytes: every argument once.
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"
@@ -9,18 +9,19 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Of images and patches, in pieces.
+// The layout of images and patches, in pieces.
 struct PatchLayout {
-  int64_t pieces;  // of a row of a patch
-  int64_t across;  // patches side by side
-  int64_t p;       // rows of a patch
-  int64_t count;   // of all
+  int64_t pieces;  // pieces in a row of a patch
+  int64_t across;  // patches next to each other
+  int64_t p;       // rows in a patch
+  int64_t count;   // pieces in total
 };
 
 template <typename Piece, bool kBack>
 __global__ void __launch_bounds__(kThreads)
     PatchesKernel(const __grid_constant__ PatchLayout a, const Piece* from, Piece* to) {
-  const int64_t image = int64_t{blockIdx.x} * kThreads + threadIdx.x;  // the piece's place there
+  const int64_t image = int64_t{blockIdx.x} * kThreads + threadIdx.x;  // index of the piece in the
+                                                                       // images
   if (image >= a.count) return;
   const int64_t run = image / a.pieces, piece = image - run * a.pieces;
   const int64_t row = run / a.across, j = run - row * a.across;

@@ -1,7 +1,8 @@
-// slice_tokens, place_tokens  a row's tokens lie together, so a rectangle of bytes is copied, and
-//                             what is left of a placed one is cleared. Bytes: those of the tokens
-//                             twice, zeros once.
-// prepend_token               a thread makes 16 bytes of y. Bytes: x and y once, position from L2.
+// slice_tokens, place_tokens  a row's tokens are contiguous, so a rectangle of bytes is copied, and
+//                             the rest of a placed row is cleared. Bytes: the copied tokens twice,
+//                             zeros once.
+// prepend_token               a thread computes 16 bytes of y. Bytes: x and y once, position from
+// L2.
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"
 #include "ops/cuda_kernel.h"

@@ -85,8 +85,8 @@ struct OnePassUnit {
     }
     store(at + kTiles * 4);
   }
-  // FirstBlock: the first key block that queries of the tile see. The next function: the first key
-  // that all of them see.
+  // FirstBlock: the first key block that queries of the tile see. Cut: the first key that all of
+  // them see.
   __device__ int FirstBlock(int tile) const {
     return kRanges ? static_cast<int>(LoadWord(at + tile * 4)) / kBlock : 0;
   }
@@ -95,7 +95,8 @@ struct OnePassUnit {
   }
   // The first tile of the unit whose queries see a key of the block.
   __device__ int FirstTile(int block) const { return causal ? max(0, block * 2 - first) : 0; }
-  // The end of those tiles; `before`: the end for an earlier block, or 0.
+  // The end of the unit's tiles whose queries see a key of the block. `before`: the end for an
+  // earlier block, or 0.
   __device__ int EndTile(int block, int before) const {
     if constexpr (!kRanges) {
       return tiles;

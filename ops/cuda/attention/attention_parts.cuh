@@ -102,8 +102,7 @@ __device__ void ClearPadding(uint32_t tiles, int count, int name) {
   SyncWarpgroup(name);
 }
 
-// The same if it is not known whether such rows exist. All rows are cleared if `count` isn't
-// positive.
+// Calls ClearPadding if there are rows to clear. All rows are cleared if `count` isn't positive.
 template <int kPieces>
 __device__ void ClearPaddingOf(uint32_t tiles, int count, int name) {
   if (count < 64) ClearPadding<kPieces>(tiles, max(0, count), name);

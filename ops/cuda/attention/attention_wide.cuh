@@ -227,8 +227,8 @@ struct WideMemory {
   __device__ uint32_t Barrier(int i) const { return base + kBarriersAt + i * 8; }
 };
 
-// Waits until the barrier's phase of this round has ended. If a later phase is in progress, it has
-// ended, too.
+// Waits until the barrier's phase of this round (AwaitRound), or of the round before it
+// (AwaitRoundBefore), has ended.
 template <int kCount>
 __device__ void AwaitRound(uint32_t barrier, RingPlace<kCount> n) {
   AwaitBarrier(barrier, n.round);
@@ -327,7 +327,7 @@ __device__ void BringWideTiles(const WideArguments<T>& a, const WideMemory& m) {
 // The description of a turn for the threads that add to dq.
 struct GivenTurn {
   int place;  // where the sums are; -1: no more turns
-  int after;  // the number of additions after this one
+  int after;  // the number of additions to the tile when this turn is done
   bool first, last;
 };
 __device__ inline void StoreTurn(uint32_t to, const GivenTurn& t) {

@@ -93,7 +93,7 @@ struct WidestKeys {
   int first_tile, end_tile, steps;
 };
 
-// The steps of such a unit: the tiles of one head after another.
+// The steps of a unit of keys: the tiles of one head after another.
 struct WidestStep {
   __device__ explicit WidestStep(const WidestKeys& u) : h(u.h), tile(u.first_tile) {}
   __device__ void Next(const WidestKeys& u) {

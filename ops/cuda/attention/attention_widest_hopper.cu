@@ -38,7 +38,7 @@ namespace {
 
 constexpr int kWidestThreads = 3 * kWarpgroup;
 
-// Starts the copies of 64 rows of a head; the bytes have been announced.
+// Starts the copies of 64 rows of a head; their bytes have been announced at the barrier.
 template <int kPieces>
 __device__ void LoadHeadTiles(uint32_t to, const CUtensorMap* map, int b, int row, int head,
                               uint32_t barrier) {
@@ -47,7 +47,7 @@ __device__ void LoadHeadTiles(uint32_t to, const CUtensorMap* map, int b, int ro
   }
 }
 
-// Writes a result of 64 rows, scaled, and adds its largest magnitude.
+// Scales and writes a result of 64 rows, and raises its largest magnitude.
 template <typename T, int kPieces>
 __device__ void StoreHeadRows(const float (&from)[kPieces][32], float scale, T* to, int64_t stride,
                               int count, int width, uint32_t* largest) {
@@ -58,7 +58,7 @@ __device__ void StoreHeadRows(const float (&from)[kPieces][32], float scale, T* 
   }
 }
 
-// d += weights·b, where b is kPieces tiles side by side, as a group of products.
+// d += weights·b, where b is kPieces adjacent tiles, as one group of products.
 template <typename T, int kPieces>
 __device__ void StartWeightedTiles(float (&d)[kPieces][32], const uint32_t (&weights)[4][4],
                                    uint32_t b) {
@@ -93,7 +93,7 @@ __device__ void BringTilesOfQueries(const WidestArguments<T>& w, const Memory& m
   TakeWidestUnits<WidestQueries, kRanges>(w, m, 4, stay, follow);
 }
 
-// dq of the unit's queries [part · 64, part · 64 + 64).
+// Computes dq of the unit's queries [part · 64, part · 64 + 64).
 template <bool kDropout, bool kRanges, typename T, typename Memory, typename Softcap>
 __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m, int part,
                                    const Softcap& softcap) {
@@ -104,10 +104,10 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
   const WeightDropper<kDropout, false> dropper(w.a.dropout);
   typename Memory::Slot n;
   ForEachWidestUnit<WidestQueries, kRanges>(w, m, [&](const WidestQueries& u, int unit) {
-    // What else the unit is isn't kept in registers.
-    int row, first, length, steps = 0, all_steps;  // row: of draws
-    // With ranges: the batch row, the unit's first step and that of these queries, and the first
-    // key that all of them see.
+    // The unit's other members are not kept in registers.
+    int row, first, length, steps = 0, all_steps;  // row: for numbering draws
+    // With ranges: the batch row, the unit's first step, the first step of these queries, and the
+    // first key that all of them see.
     int b = 0, all_begin = 0, begin = 0, cut = 0;
     float lse[2], delta[2];
     {
@@ -141,7 +141,7 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
       MultiplyTiles<T, kPieces>(s, m.Queries(part), m.Tile(keys));
       CommitProducts();
     };
-    // dS of the step, when its dP has been computed.
+    // Computes dS of the step, after its dP has been computed.
     const auto finish_scores = [&](int step) {
       ArriveByWarp(m.Empty(n));
       WaitForProducts<0>(s);
@@ -150,7 +150,7 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
       CapProducts(softcap, s);
 #pragma unroll
       for (int i = 0; i < 32; ++i) s[i] = Exp2(fmaf(s[i], scale, -lse[i / 2 % 2]));
-      // Only the last step touches the diagonal or the sequence's end.
+      // Only the last step contains the diagonal or the sequence's end.
       if (last_step) {
         const int last = length - 1 - step * 64;
 #pragma unroll
@@ -169,7 +169,7 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
         for (int i = 0; i < 32; ++i) dp[i] *= softcap.Slope(fabsf(s[i]), lse[i / 2 % 2]);
       }
       PackWeights<T>(dp, gradients);
-      n.Step();  // to the keys
+      n.Step();  // n: to the slot of the keys
     };
     // Skips keys and values that only the other warpgroup's queries see.
     const auto skip = [&](int tiles) {
@@ -190,7 +190,7 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
         StartWeightedTiles<T>(dq, gradients, m.Tile(n));
         n.Step();
         start_scores(step);
-        WaitForProducts<1>(dp);  // and for dq
+        WaitForProducts<1>(dp);  // also waits for dq
         ArriveByWarp(before);
         finish_scores(step);
       }
@@ -236,7 +236,8 @@ __device__ void BringTilesOfKeys(const WidestArguments<T>& w, const Memory& m) {
   TakeWidestUnits<WidestKeys, kRanges>(w, m, 2, stay, follow);
 }
 
-// Clears padding of queries, or of their gradients: it makes weights of 1 whose products are 0.
+// Clears padding of queries, or of their gradients. In padding weights are 1, but their products
+// are then 0.
 template <typename T, typename Memory>
 __device__ void ClearPaddingOfStep(const WidestArguments<T>& w, const WidestKeys& u, int tile,
                                    uint32_t tiles, int name) {
@@ -245,7 +246,7 @@ __device__ void ClearPaddingOfStep(const WidestArguments<T>& w, const WidestKeys
   }
 }
 
-// P and dv of the unit's keys. Rows are keys, columns are queries.
+// Computes P and dv of the unit's keys. Rows are keys, columns are queries.
 template <bool kDropout, bool kRanges, typename T, typename Memory, typename Softcap>
 __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m,
                                    const Softcap& softcap) {
@@ -255,7 +256,8 @@ __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m,
   const int thread = threadIdx.x % kWarpgroup, warp = thread / 32;
   const float scale = w.a.scale * kLog2E;
   const Dropper dropper(w.a.dropout);
-  typename Memory::Slot queries;  // of the scores under way; their dout is in the next slot
+  typename Memory::Slot queries;  // slot of the current scores' queries; their dout is in the next
+                                  // slot
   typename Memory::Pair passed;
   ForEachWidestUnit<WidestKeys, kRanges>(w, m, [&](const WidestKeys& u, int) {
     float dv[kPieces][32] = {}, s[32];
@@ -297,7 +299,7 @@ __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m,
         HideFromLaterQueries(w.a.ranges, u.b, step.tile * 64, u.length, u.first, s);
       }
     };
-    // Gives the weights to the other warpgroup, and keeps what is left of them.
+    // Passes the weights to the other warpgroup, and keeps those that are not dropped.
     const auto pass = [&] {
       ArriveByWarp(m.Empty(queries));
       PackWeights<T>(s, weights);
@@ -351,7 +353,7 @@ __device__ void FindValueGradients(const WidestArguments<T>& w, const Memory& m,
   });
 }
 
-// dP and dk of the unit's keys, whose weights the other warpgroup gives.
+// Computes dP and dk of the unit's keys, with weights from the other warpgroup.
 template <bool kDropout, bool kRanges, typename T, typename Memory, typename Softcap>
 __device__ void FindKeyGradients(const WidestArguments<T>& w, const Memory& m,
                                  const Softcap& softcap) {
@@ -359,7 +361,7 @@ __device__ void FindKeyGradients(const WidestArguments<T>& w, const Memory& m,
   const ResultPlace at;
   const int thread = threadIdx.x % kWarpgroup;
   const WeightDropper<kDropout> dropper(w.a.dropout);
-  typename Memory::Slot queries;  // of the step; their dout is in the next slot
+  typename Memory::Slot queries;  // slot of the step's queries; their dout is in the next slot
   typename Memory::Pair passed;
   ForEachWidestUnit<WidestKeys, kRanges>(w, m, [&](const WidestKeys& u, int) {
     float dk[kPieces][32] = {}, dp[32];
@@ -420,7 +422,8 @@ __device__ void FindKeyGradients(const WidestArguments<T>& w, const Memory& m,
   });
 }
 
-// Has one thread bring tiles, and two warpgroups compute: they get their numbers.
+// Assigns roles to the warpgroups: one thread fetches tiles, and two warpgroups compute. `compute`
+// gets the number of its warpgroup.
 template <typename Memory, typename Bring, typename Compute>
 __device__ void RunWidest(const Bring& bring, const Compute& compute) {
   extern __shared__ __align__(1024) char memory[];
@@ -430,7 +433,7 @@ __device__ void RunWidest(const Bring& bring, const Compute& compute) {
     m.InitBarriers();
   }
   __syncthreads();
-  // The same for all threads of a warp; the shuffle tells the compiler so.
+  // All threads of a warp have the same role; the shuffle tells the compiler so.
   const int role = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (role == 0) {
     LeaveRegisters<24>();

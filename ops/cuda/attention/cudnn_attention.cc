@@ -27,7 +27,7 @@ using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
 enum Uid : int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv, kLengths };
 
-// Some sequences and key-value heads of a problem, with the query heads that share these.
+// A part of a problem: some sequences and key-value heads, with the query heads that share these.
 struct Part {
   int64_t sequences, kv_heads;
   friend auto operator<=>(const Part&, const Part&) = default;
@@ -40,7 +40,7 @@ class CudnnAttention {
   AttentionProblem problem{};
   AttentionSplit split{};
   std::map<Part, fe::graph::Graph> graphs;
-  std::string refusal;  // empty: the plans are ready
+  std::string refusal;  // why there are no plans; empty: they are ready
 
   // The stream of the second lane, and events that order it with the first.
   cudaStream_t side = nullptr;
@@ -71,7 +71,7 @@ class Tensors {
                              .set_stride(LseStrides()));
   }
 
-  // Tokens of each sequence that are no padding.
+  // The number of tokens of each sequence that are not padding.
   Tensor Lengths() const {
     return graph_.tensor(fe::graph::Tensor_attributes()
                              .set_name("lengths")
@@ -100,7 +100,7 @@ class Tensors {
 
  private:
   int64_t QueryHeads() const { return part_.kv_heads * (whole_.heads / whole_.kv_heads); }
-  // Distance between tokens, in elements.
+  // The distances between tokens of the packed tensor and of `out`, in elements.
   int64_t PackedRow() const { return (whole_.heads + 2 * whole_.kv_heads) * whole_.head; }
   int64_t OutRow() const { return whole_.heads * whole_.head; }
 
@@ -133,7 +133,7 @@ class Tensors {
   Part part_;
 };
 
-// Hides keys that a query must not see.
+// Sets the mask that hides keys.
 template <typename Options>
 void Mask(Options& options, const AttentionProblem& p, const Tensors& tensors) {
   if (p.causal) options.set_causal_mask(true);
@@ -170,7 +170,7 @@ void AddBackward(fe::graph::Graph& graph, const AttentionProblem& p, Part part) 
   tensors.MakeKeys(dv, kDv);
 }
 
-// Builds the plan of a part. Returns why there is none; empty when there is one.
+// Builds the plan of a part. Returns why no plan exists; empty if one was built.
 std::string BuildPart(CudnnAttention& made, CudnnAttentionPass pass, Part part,
                       cudnnHandle_t handle) {
   if (made.graphs.contains(part)) return "";
@@ -239,7 +239,7 @@ std::unique_ptr<CudnnAttention> Build(const AttentionProblem& p, CudnnAttentionP
   return made;
 }
 
-// Enqueues on the handle's stream.
+// Enqueues the part on the handle's stream.
 void Execute(const CudnnAttention& attention, Part part, cudnnHandle_t handle,
              std::unordered_map<int64_t, void*> tensors, void* workspace) {
   // execute() is not const, though it changes nothing of a built graph.

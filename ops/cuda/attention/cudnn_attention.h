@@ -19,8 +19,8 @@ namespace plimsoll::ops {
 struct AttentionProblem {
   int64_t batch, sequence, heads, kv_heads, head;
   bool causal;
-  bool padded;  // rows have lengths of their own
-  float scale;  // of scores
+  bool padded;  // rows have different lengths
+  float scale;  // factor of scores
   graph::DType dtype;
 
   friend auto operator<=>(const AttentionProblem&, const AttentionProblem&) = default;
@@ -31,17 +31,18 @@ enum class CudnnAttentionPass { kForward, kBackward };
 class CudnnAttention;
 
 // The execution plans for `problem` on the current device: built at the first request (tens of
-// milliseconds, and cuDNN may load kernels), kept for the process. nullptr when cuDNN has none;
-// `reason` then says why. Not to be called first during a stream capture.
+// milliseconds, and cuDNN may load kernels), and kept for the process. nullptr if cuDNN has no
+// plan; `reason` then says why. The first request must not come during a stream capture.
 const CudnnAttention* FindCudnnAttention(const AttentionProblem& problem, CudnnAttentionPass pass,
                                          gpu::Libraries& libraries, std::string& reason);
 
 // Scratch memory of a run, 256-byte aligned.
 int64_t CudnnWorkspaceBytes(const CudnnAttention& attention);
 
-// All addresses are on the device, 16-byte aligned. `lengths` i32[batch]: of a padded problem; what
-// is written to the padding of the results is unspecified. The backward pass runs in parts
-// (AttentionSplit); every second part runs on another stream, which joins `stream` at the end.
+// Run the plans. All addresses are on the device, 16-byte aligned. `lengths` i32[batch] is for
+// padded problems; the content of the results' padding is unspecified. The backward pass runs in
+// parts (AttentionSplit); every second part runs on another stream, which joins `stream` at the
+// end.
 void RunCudnnForward(const CudnnAttention& attention, gpu::Libraries& libraries,
                      cudaStream_t stream, const void* qkv, const int32_t* lengths, void* out,
                      float* lse, void* workspace);

@@ -1,5 +1,6 @@
-// Whether algorithms of libraries are chosen by measurements, and where choices are kept: for all
-// kinds of choices (ops/cuda/products/gemm_choice.h, ops/cuda/cudnn_convolution_choice.h).
+// Whether algorithms of libraries are chosen by measurements, and where choices are stored. These
+// options hold for all kinds of choices (ops/cuda/products/gemm_choice.h,
+// ops/cuda/cudnn_convolution_choice.h).
 #pragma once
 
 #include <cstdint>
@@ -10,29 +11,34 @@
 namespace plimsoll::ops {
 
 struct ChoiceOptions {
-  // False: takes the libraries' own first choices; nothing is timed and no file is read or written.
-  // nullopt: false if the environment variable PLIMSOLL_CUDA_GEMM is "first", else true.
+  // Whether to measure. If not, the libraries' own first choices are used; nothing is timed, and no
+  // file is read or written. nullopt: false if the environment variable PLIMSOLL_CUDA_GEMM is
+  // "first", else true.
   std::optional<bool> measure;
   // The folder of the files; empty: no files. nullopt: ${XDG_CACHE_HOME:-~/.cache}/plimsoll.
   std::optional<std::string> folder;
-  // False: matrix products only by cuBLASLt's algorithms; sums in bf16 slice by slice.
+  // Whether to use our own forms. If not, matrix products use only cuBLASLt's algorithms, and sums
+  // in bf16 are computed in slices.
   bool gemm_forms = true;
-  // False: matrix products only by our own forms (ops/cuda/products/gemm_forms.h) where one serves.
+  // Whether to use cuBLASLt. If not, matrix products use only our own forms
+  // (ops/cuda/products/gemm_forms.h) if one supports them.
   bool gemm_library = true;
-  // Called about a file that can't be used and is replaced. Empty: prints to standard error.
+  // Called with a warning about a file that can't be used and is replaced. Empty: prints to
+  // standard error.
   std::function<void(const std::string&)> warn;
 };
 
-// Applies to the whole process; forgets earlier choices. Not while work is being enqueued.
+// Applies to the complete process, and forgets earlier choices. Must not be called while work is
+// being enqueued.
 void SetChoices(ChoiceOptions options);
 
 const ChoiceOptions& CurrentChoiceOptions();
 
-// What `measure` and `folder` come to; no folder unless choices are measured.
+// The effective values of `measure` and `folder`; no folder unless choices are measured.
 bool MeasuresChoices();
 std::string ChoiceFolder();
 
-// Grows with every SetChoices(): what was chosen under an earlier number is to be forgotten.
+// Grows with every SetChoices(): choices made under an earlier number must be forgotten.
 uint64_t ChoiceGeneration();
 
 }  // namespace plimsoll::ops

@@ -8,12 +8,14 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr double kOtherBits = 1.2;
-// Slower ways than the fastest one with their bits, or with the preferred ones, by more than this
-// factor in a rough timing, are not timed again; the number timed again is limited too.
+// Ways that were slower in the rough timing by more than this factor are not timed again: ways
+// compared with the fastest one that has their bits, and all ways with certain bits if the fastest
+// of them is so much slower than the fastest way with the preferred bits. The number of ways timed
+// again is limited, too.
 constexpr double kHopeless = 1.15;
 constexpr size_t kMostOfSameBits = 12;
-// So many with the preferred bits are timed again however slow they seem. A rough timing may be far
-// off, and what the others have to win against must not be left out by chance.
+// At least this number of ways with the preferred bits are timed again, even if they seem slow. A
+// rough timing may be wrong, and the reference for the others must not be left out by chance.
 constexpr size_t kSure = 4;
 
 using Ways = std::span<const TimedWay>;

@@ -1,9 +1,9 @@
-// Which of several measured ways to solve a problem is chosen, such that a choice that is measured
-// again gives the same bits.
+// The rule that chooses one of several measured ways to solve a problem, so that a repeated
+// measurement leads to the same bits.
 //
 // Ways that add in the same order give the same bits, and among them time decides. A way with other
-// bits than the first one's has to be a fifth faster than all of those, which is far more than what
-// two measurements of the same ways differ by.
+// bits than the preferred one has to be a fifth faster than all ways with the preferred bits. This
+// is far more than the difference between two measurements of the same way.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 namespace plimsoll::ops {
 
 struct TimedWay {
-  uint64_t bits;  // of its results; the same for ways that give the same bits
+  uint64_t bits;  // hash of its results; equal for ways that give the same bits
   double microseconds;
 };
 
-// Of ways that were timed roughly, at least one, and the first of which the library prefers:
-// indices of those that may be chosen, in the same order.
+// `ways`: roughly timed, at least one; the library prefers the first. Returns the indices of those
+// that may be chosen, in the same order.
 std::vector<size_t> WaysToTimeAgain(std::span<const TimedWay> ways);
 
-// The index of the one that is chosen. `preferred`: the bits of the way that the library prefers.
+// The index of the chosen way. `preferred`: the bits of the way that the library prefers.
 size_t ChosenWay(std::span<const TimedWay> ways, uint64_t preferred);
 
 }  // namespace plimsoll::ops

@@ -48,8 +48,8 @@ std::vector<std::string_view> Split(std::string_view text, char separator) {
   }
 }
 
-// Locks a folder, which is created if need be, for one process at a time. If it can't be locked,
-// each process goes on as if it were alone.
+// Locks a folder, which is created if needed, for one process at a time. If it can't be locked,
+// each process continues without the lock.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder) {
@@ -158,7 +158,7 @@ std::optional<std::string> ChoiceStore::Choose(const std::string& key,
   return kept.way;
 }
 
-// Returns the stored choice, which may be that of another process.
+// Returns the stored choice, which another process may have made.
 Choice ChoiceStore::Keep(const std::string& key, const Choice& fastest,
                          FunctionRef<bool(const std::string& way)> accepted) {
   if (file_.path.empty()) return fastest;
@@ -166,7 +166,7 @@ Choice ChoiceStore::Keep(const std::string& key, const Choice& fastest,
   Choices all = choices_;
   try {
     for (const auto& [other, choice] : ReadChoices(file_)) all[other] = choice;
-  } catch (const UserError&) {  // a warning was given at the first read; the file is replaced
+  } catch (const UserError&) {  // the first read has warned; the file is replaced
   }
   const auto known = all.find(key);
   if (known != all.end() && accepted(known->second.way)) return known->second;

@@ -1,8 +1,8 @@
 // This process's measured choices of one kind on one device, and the file in which later runs find
 // them: the same problem gets the same way in every run, and so the same bits.
 //
-// A file of measured choices: of several ways to solve a problem, the one that was the fastest on a
-// device, with a version of a library. Text, one line per problem:
+// The file stores, for each problem, the way that was the fastest of several on a device, with a
+// version of a library. Text, one line per problem:
 //
 //   plimsoll matrix products 4                                  the title: which problems, and the
 //                                                               version of the format
@@ -25,7 +25,7 @@ struct Choice {
   double microseconds;
 };
 
-// Sorted by the problems' keys, which contain no spaces.
+// Choices by the key of their problem. Keys contain no spaces.
 using Choices = std::map<std::string, Choice, std::less<>>;
 
 struct ChoiceFile {
@@ -34,23 +34,23 @@ struct ChoiceFile {
   std::string device;
 };
 
-// Empty when there is no file. Throws a UserError naming the file when it has another title, is for
-// another device, or is damaged.
+// Reads the file; returns an empty map if it does not exist. Throws a UserError that names the file
+// when it has another title, is for another device, or is damaged.
 Choices ReadChoices(const ChoiceFile& file);
 
-// Replaces the file, or leaves it unchanged on a UserError; creates its folder.
+// Replaces the file, and creates its folder. On a UserError the file is unchanged.
 void WriteChoices(const ChoiceFile& file, const Choices& choices);
 
 class ChoiceStore {
  public:
-  // `kind`: how the file's name begins; the rest is the device. Reads the file, where
-  // ChoiceOptions allow one; warns of one that can't be used.
+  // `kind`: the beginning of the file's name, which the device completes. Reads the file, if
+  // ChoiceOptions allow that; warns if it can't be used.
   ChoiceStore(const std::string& kind, const std::string& title, const std::string& device);
 
-  // The way that is known for the problem, if it is `accepted`, else the one that `measure` finds,
-  // which is kept. Ranks of one host may measure at the same time and find different ways the
-  // fastest: all take the one that was stored first, so that this run has the same bits as the
-  // next. nullopt when `measure` finds none.
+  // The known way for the problem, if it is `accepted`; else the way that `measure` finds, which is
+  // then stored. Ranks of one host may measure at the same time and find different ways to be the
+  // fastest: all use the one that was stored first, so that this run has the same bits as the next.
+  // nullopt when `measure` finds no way.
   std::optional<std::string> Choose(const std::string& key,
                                     FunctionRef<bool(const std::string& way)> accepted,
                                     FunctionRef<std::optional<Choice>()> measure);
@@ -59,9 +59,9 @@ class ChoiceStore {
   Choice Keep(const std::string& key, const Choice& fastest,
               FunctionRef<bool(const std::string& way)> accepted);
 
-  ChoiceFile file_;  // its path is empty when there is none
+  ChoiceFile file_;  // its path is empty if there is no file
   Choices choices_;
-  bool warned_ = false;  // that the file can't be written
+  bool warned_ = false;  // whether it has warned that the file can't be written
 };
 
 }  // namespace plimsoll::ops

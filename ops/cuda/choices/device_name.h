@@ -1,4 +1,4 @@
-// A device as files of measured choices name it.
+// The name of a device in files of measured choices.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,8 +8,8 @@
 
 namespace plimsoll::ops {
 
-// "NVIDIA H200, compute capability 9.0, 132 multiprocessors, cudnn 91900": what algorithms and
-// their times depend on, the version of the library that has them included.
+// "NVIDIA H200, compute capability 9.0, 132 multiprocessors, cudnn 91900": the properties on which
+// algorithms and their times depend, including the library's version.
 std::string NameWithLibrary(const cudaDeviceProp& device, const char* library, size_t version);
 
 }  // namespace plimsoll::ops

@@ -10,8 +10,8 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kRounds = 7;
-// A timing is of one call or more, and about this long; before the first the GPU is kept busy for
-// kWarmUp, since it computes faster for a moment after a rest.
+// A timing contains one or more calls, and takes about kTiming. Before the first timing the GPU is
+// kept busy for kWarmUp, because it computes faster for a moment after a pause.
 constexpr double kTiming = 300;    // µs
 constexpr double kWarmUp = 30000;  // µs
 constexpr int kMostCalls = 50;
@@ -49,7 +49,7 @@ FastestSearch::FastestSearch(cudaStream_t stream, std::vector<ResultMemory> resu
     : stream_(stream), results_(std::move(results)) {}
 
 TimedWay FastestSearch::Try(std::function<void()> enqueue) {
-  for (const ResultMemory& result : results_) {  // some work adds to what is there
+  for (const ResultMemory& result : results_) {  // some work adds to the result's old content
     gpu::Check(cudaMemsetAsync(result.data(), 0, result.size(), stream_), "cudaMemsetAsync");
   }
   enqueue();

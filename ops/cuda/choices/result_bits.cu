@@ -1,5 +1,5 @@
-// The hash is the sum of MixBits(place, value) over all numbers of 16 bits, modulo 2⁶⁴. One thread
-// per number, in grid-stride loops; whole-number atomics, so that the order makes no difference.
+// The hash is the sum of MixBits(position, value) over all 16-bit numbers, modulo 2⁶⁴. One thread
+// per number, in grid-stride loops; integer atomics, so that the order makes no difference.
 #include <algorithm>
 
 #include "gpu/check.h"

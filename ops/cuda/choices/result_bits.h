@@ -1,4 +1,4 @@
-// Whether two ways to do the same work give the same bits: compared by a hash of their results on
+// Compares whether two ways to do the same work give the same bits, by a hash of their results on
 // the same numbers.
 #pragma once
 
@@ -10,11 +10,11 @@
 
 namespace plimsoll::ops {
 
-// Device memory, in whole numbers of 16 bits.
+// Device memory that consists of 16-bit numbers.
 using ResultMemory = std::span<std::byte>;
 
-// A hash of the memory's content, in which every bit and its place count; the same in every
-// process. Waits for the stream.
+// A hash of the memory's content, which depends on every bit and its position; it is the same in
+// every process. Waits for the stream.
 uint64_t HashOf(std::span<const ResultMemory> results, cudaStream_t stream);
 
 }  // namespace plimsoll::ops

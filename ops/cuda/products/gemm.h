@@ -1,5 +1,6 @@
-// Matrix product on the GPU: the one GEMM under every linear layer, by cuBLASLt or, on Hopper, by
-// kernels of our own (gemm_forms.h), the faster one. gemm_problem.h says what is computed.
+// Matrix product on the GPU: the GEMM that all linear layers use. It is computed by cuBLASLt or, on
+// Hopper, by our own kernels (gemm_forms.h), whichever is faster. gemm_problem.h says what is
+// computed.
 //
 // Two runs give the same bits: algorithms with atomic additions are never used, and the algorithm
 // for a product depends only on the problem, the GPU's model and cuBLAS's version
@@ -18,10 +19,10 @@ namespace plimsoll::ops {
 // Whether an op's attribute tf32 (ops/linear/linear.h) applies to operands of this type.
 bool UsesTf32(const graph::Attributes& attributes, graph::DType operands);
 
-// Enqueues the product. Uses the algorithm that PrepareGemm found, or cuBLAS's own first choice
-// where it was never called. Products that cuBLASLt does not take (k = 0, rows at odd addresses
-// under an epilogue, codes other than rows of A times rows of B) run on a plain kernel of our own,
-// which is slow.
+// Enqueues the product. Uses the algorithm that PrepareGemm found, or cuBLAS's own first choice if
+// it was never called. Products that cuBLASLt does not support (k = 0, rows at odd addresses with
+// an epilogue, codes other than rows of A times rows of B) run on a plain kernel of our own, which
+// is slow.
 void Gemm(gpu::Libraries& libraries, cudaStream_t stream, const GemmProblem& problem,
           const GemmBuffers& buffers);
 

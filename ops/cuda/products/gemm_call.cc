@@ -61,12 +61,12 @@ const char* Name(GemmEpilogue epilogue) {
   return "?";
 }
 
-// "plimsoll": marks one of our own forms in the first of an algorithm's 8 words.
+// "plimsoll": as the first of an algorithm's 8 words, it marks one of our own forms.
 constexpr uint64_t kForm = 0x706c696d736f6c6c;
-// Products with fewer FLOPs are not worth more candidates than cuBLASLt names for them.
+// For products with fewer FLOPs, it is not worth trying more candidates than cuBLASLt names.
 constexpr double kWorthMoreCandidates = 1e9;
 
-// No kernel requires more.
+// The largest alignment that any kernel requires.
 constexpr uint32_t kMostAlignment = 16;
 
 // The largest power of two that divides an address and all addresses at multiples of `stride` bytes
@@ -100,7 +100,7 @@ void Set(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t a
 void SetScale(cublasLtMatmulDescOpaque_t& operation, cublasLtMatmulDescAttributes_t attribute,
               const float* scale) {
   if (scale == nullptr) return;
-  // cuBLASLt fails with an invalid argument only when the product is enqueued.
+  // Checked here because cuBLASLt reports this error only when the product is enqueued.
   if (Alignment(scale) < kMostAlignment) throw InternalError("a scale off 16 bytes");
   Set(operation, attribute, static_cast<const void*>(scale));
 }
@@ -181,10 +181,10 @@ GemmCall::GemmCall(const GemmProblem& p, const GemmBuffers& buffers)
   }
   if (buffers.bias != nullptr) {
     Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void*>(buffers.bias));
-    // Otherwise it is bf16 where operands are codes. cuBLASLt refuses float32 there.
+    // By default the bias is bf16 if operands are codes; cuBLASLt then refuses float32.
     if (p.of_codes()) Set(operation_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, TypeOf(p.result));
   }
-  // Its A is our B.
+  // cuBLASLt's A is our B.
   SetScale(operation_, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, buffers.scale_b);
   SetScale(operation_, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, buffers.scale_a);
   if (p.fast_accumulation) Set(operation_, CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
@@ -200,7 +200,7 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Heuristic(cublasLtHandle_t handle, i
   gpu::Check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
   Set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
       static_cast<uint64_t>(buffers_.workspace_bytes));
-  // Partial sums are added in their own type, in the workspace, in a fixed order.
+  // Requests that partial sums are added in their own type, in the workspace, in a fixed order.
   Set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   const Alignments align = AlignmentsOf(problem_, buffers_);
@@ -238,7 +238,8 @@ std::vector<cublasLtMatmulAlgo_t> GemmCall::Candidates(cublasLtHandle_t handle, 
   add(*this);
   if (problem_.epilogue == GemmEpilogue::kBias && flops() >= kWorthMoreCandidates) {
     // Algorithms that are best without an epilogue are often also faster with one, but cuBLASLt
-    // does not list them for it. Small products were seen to be rounded before the epilogue, too.
+    // does not list them for it. Some algorithms for small products were seen to round before the
+    // epilogue, too.
     GemmProblem plain = problem_;
     plain.epilogue = GemmEpilogue::kNone;
     GemmBuffers buffers = buffers_;
@@ -341,8 +342,8 @@ std::vector<ResultMemory> GemmCall::Results() const {
   return results;
 }
 
-// cuBLASLt rounds sums of 16 bits otherwise where C lies elsewhere than D. What is computed must
-// not depend on where tensors lie.
+// cuBLASLt rounds 16-bit sums differently if C is not in the memory of D. Results must not depend
+// on where tensors are.
 void GemmCall::MoveAddend(cudaStream_t stream) const {
   const GemmProblem& p = problem_;
   const int64_t element = graph::ByteSize(p.result);
@@ -361,7 +362,7 @@ void GemmCall::Run(cublasLtHandle_t handle, cudaStream_t stream,
                    const cublasLtMatmulAlgo_t& algorithm) const {
   if (const auto form = FormOf(algorithm)) return RunForm(*form, stream, problem_, buffers_);
   if (problem_.epilogue == GemmEpilogue::kSums) {
-    // Both use the workspace, one after the other.
+    // The column sums and the product use the workspace, one after the other.
     ColumnSums(stream, problem_.type_a, buffers_.a, problem_.k, problem_.m, buffers_.old_sums,
                buffers_.sums, buffers_.workspace);
   }

@@ -1,6 +1,6 @@
 // A matrix product (ops/cuda/products/gemm.h) in cuBLASLt's terms: descriptors, candidates, the
-// call. With the epilogue kSums, a separate kernel computes the sums (ops/cuda/column_sums.h)
-// before cuBLASLt's product, which is faster than cuBLASLt's own epilogue for it.
+// call. For the epilogue kSums, a separate kernel computes the sums (ops/cuda/column_sums.h) before
+// cuBLASLt's product; that is faster than cuBLASLt's own epilogue.
 #pragma once
 
 #include <cublasLt.h>
@@ -25,13 +25,13 @@ class GemmCall {
   const std::string& key() const { return key_; }
 
   // Deterministic algorithms, cuBLAS's favourite first: up to `most`, or twice as many with an
-  // epilogue; empty when it has none.
+  // epilogue. Empty when cuBLASLt has no such algorithm.
   std::vector<cublasLtMatmulAlgo_t> Candidates(cublasLtHandle_t handle, int most) const;
 
   // Our own forms (gemm_forms.h), for large products, encoded as cuBLASLt's algorithms.
   std::vector<cublasLtMatmulAlgo_t> Forms() const;
   static cublasLtMatmulAlgo_t AlgorithmOf(int form);
-  // nullopt for algorithms of cuBLASLt.
+  // The form that an algorithm encodes; nullopt for algorithms of cuBLASLt.
   static std::optional<int> FormOf(const cublasLtMatmulAlgo_t& algorithm);
 
   // FLOPs of the product.
@@ -42,7 +42,7 @@ class GemmCall {
     uint32_t tile, cluster, order;
     auto operator<=>(const Variation&) const = default;
   };
-  // nullopt for algorithms of other kinds.
+  // The variation of a Hopper kernel; nullopt for other algorithms.
   static std::optional<Variation> VariationOf(const cublasLtMatmulAlgo_t& algorithm);
   // The algorithm in another variation; nullopt when cuBLASLt doesn't have it.
   std::optional<cublasLtMatmulAlgo_t> Varied(cublasLtHandle_t handle,
@@ -52,7 +52,7 @@ class GemmCall {
   // Whether this algorithm can compute the product, deterministically and within the workspace.
   bool Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const;
 
-  // What the product writes: D with the gaps between its rows, and the sums.
+  // The memory that the product writes: D with the gaps between its rows, and the sums.
   std::vector<ResultMemory> Results() const;
 
   void Run(cublasLtHandle_t handle, cudaStream_t stream,
@@ -67,7 +67,7 @@ class GemmCall {
   std::string key_;
   // cuBLASLt's opaque structs are held by value; its functions take them without const.
   mutable cublasLtMatmulDescOpaque_t operation_;
-  mutable cublasLtMatrixLayoutOpaque_t a_, b_, c_;  // of our A, of B, and of C and D
+  mutable cublasLtMatrixLayoutOpaque_t a_, b_, c_;  // the layouts of our A, of B, and of C and D
 };
 
 }  // namespace plimsoll::ops

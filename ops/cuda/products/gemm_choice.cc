@@ -20,7 +20,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// Number requested from cuBLAS, which sorts them by its own estimate.
+// The number of candidates requested from cuBLAS, which sorts them by its own estimate.
 constexpr int kCandidates = 16;
 // Smaller products are not worth a wider search.
 constexpr double kLargeProduct = 5e9;  // FLOPs
@@ -45,7 +45,7 @@ class Measuring {
  private:
   struct Timed {
     cublasLtMatmulAlgo_t algorithm;
-    TimedWay way;  // of one call
+    TimedWay way;  // timing of one call
   };
 
   // Times one call of the algorithm, unless it has been timed already.
@@ -58,10 +58,10 @@ class Measuring {
         {algorithm, search_.Try([this, algorithm] { call_.Run(handle_, stream_, algorithm); })});
   }
 
-  // cuBLAS lists 8 of a Hopper kernel's several hundred variations, and often another is the
-  // fastest. So first tries each tile in each cluster, then the best of these with every order of
-  // tiles. Only what gives the bits of cuBLAS's favourite is varied further, so that how fast that
-  // can be does not depend on what else is fast.
+  // cuBLAS lists 8 of a Hopper kernel's several hundred variations, and often another one is the
+  // fastest. So first each tile is tried in each cluster, then the best of these with every order
+  // of tiles. Only ways with the bits of cuBLAS's favourite are varied further, so that the fastest
+  // time with these bits does not depend on how fast other ways are.
   void TryVariations() {
     const std::vector<Timed> named = timed_;
     std::set<uint32_t> tiles = {CUBLASLT_MATMUL_TILE_128x128, CUBLASLT_MATMUL_TILE_128x160,

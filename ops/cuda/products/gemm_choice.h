@@ -1,6 +1,7 @@
-// Which of cuBLASLt's algorithms, or of our own forms (gemm_forms.h), computes a product. The same
-// problem on the same GPU model with the same cuBLAS gets the same algorithm in every run, and so
-// the same bits: measurements are kept (ops/cuda/choices/choice_store.h, as ChoiceOptions say).
+// Chooses which of cuBLASLt's algorithms, or of our own forms (gemm_forms.h), computes a product.
+// The same problem on the same GPU model with the same cuBLAS gets the same algorithm in every run,
+// and so the same bits: measurements are stored (ops/cuda/choices/choice_store.h, as ChoiceOptions
+// say).
 #pragma once
 
 #include <optional>
@@ -12,17 +13,18 @@
 
 namespace plimsoll::ops {
 
-// The algorithm that PrepareGemm chose for this problem, else cuBLAS's first; nullopt: it has none.
+// The algorithm that PrepareGemm chose for this problem, else cuBLAS's first; nullopt if it has no
+// algorithm.
 std::optional<cublasLtMatmulAlgo_t> ChosenAlgorithm(gpu::Libraries& libraries,
                                                     const GemmCall& call);
 
 // Chooses as described at PrepareGemm (ops/cuda/products/gemm.h).
 void ChooseAlgorithm(gpu::Libraries& libraries, cudaStream_t stream, const GemmCall& call);
 
-// As it stands in the file of choices: the 64 bytes, cuBLASLt's or those of a form of ours
-// (gemm_call.h), as 128 hexadecimal digits.
+// The text of an algorithm in the file of choices: its 64 bytes, cuBLASLt's or those of one of our
+// own forms (gemm_call.h), as 128 hexadecimal digits.
 std::string EncodeAlgorithm(const cublasLtMatmulAlgo_t& algorithm);
-// nullopt when it is no such text.
+// The inverse; nullopt when the text is malformed.
 std::optional<cublasLtMatmulAlgo_t> DecodeAlgorithm(std::string_view text);
 
 }  // namespace plimsoll::ops

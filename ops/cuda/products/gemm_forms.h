@@ -1,6 +1,6 @@
-// Our own products: on Hopper GPUs (hopper_gemm.cuh) forms, which compete with cuBLASLt's
-// algorithms for a problem (gemm_choice.h), where a form is one way to divide and order a product;
-// and a plain one for any problem.
+// Our own matrix products. On Hopper GPUs (hopper_gemm.cuh) there are forms, which compete with
+// cuBLASLt's algorithms for a problem (gemm_choice.h); a form is one way to divide and order a
+// product. For all other problems there is a plain product.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,7 +14,7 @@ namespace plimsoll::ops {
 
 struct GemmForm {
   const char* name;
-  // Whether it can compute this problem, on a GPU with that many multiprocessors.
+  // Whether the form can compute this problem, on a GPU with that number of multiprocessors.
   bool (*takes)(const GemmProblem& problem, const GemmBuffers& buffers, int multiprocessors);
   void (*run)(cudaStream_t stream, const GemmProblem& problem, const GemmBuffers& buffers,
               int multiprocessors);
@@ -23,8 +23,8 @@ struct GemmForm {
 // All forms. The file of measurements refers to their order: add new ones at the end.
 std::span<const GemmForm> GemmForms();
 
-// Numbers of the forms that can compute the problem on the current device; empty without a Hopper
-// GPU or code for one.
+// The numbers of the forms that can compute the problem on the current device; empty without a
+// Hopper GPU or without code for it.
 std::vector<int> FormsFor(const GemmProblem& problem, const GemmBuffers& buffers);
 bool FormTakes(int form, const GemmProblem& problem, const GemmBuffers& buffers);
 
@@ -41,8 +41,8 @@ bool OnHopper();
 // Whether this build has code for sm_90a, not just for sm_90.
 bool HasHopperGemm();
 
-// The product without a library, for the problems that cuBLASLt does not take: simple, right for
-// any shape, stride and alignment, and slow. Products of codes run here on GPUs without matrix
+// The product without a library, for the problems that cuBLASLt does not support: simple, correct
+// for any shape, stride and alignment, and slow. Products of codes run here on GPUs without matrix
 // units for them, which are those before compute capability 8.9. (gemm_plain.cu)
 void PlainGemm(cudaStream_t stream, const GemmProblem& problem, const GemmBuffers& buffers);
 

@@ -1,5 +1,5 @@
-// One thread per element of D; blocks of 16 × 16 share tiles of 16 × 16 of both operands, so each
-// is read from memory n/16 and m/16 times. The order of sums depends on k alone.
+// One thread per element of D. Blocks of 16 × 16 threads share tiles of 16 × 16 of both operands,
+// so these are read from memory n/16 and m/16 times. The order of sums depends only on k.
 #include <algorithm>
 
 #include "base/float8.h"
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kTile = 16;
 
-// The elements of a matrix.
+// The elements of a matrix of numbers.
 template <typename T>
 struct Numbers {
   Numbers(const void* from, graph::DType) : data(static_cast<const T*>(from)) {}

@@ -11,7 +11,8 @@ bool Even(const void* data, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(data) % kEvenBytes == 0 && Even(bytes);
 }
 
-// Whether rows of A and B begin and end at multiples of 16 bytes, and rows of D begin there.
+// Whether rows of A and B begin and end at multiples of 16 bytes, and rows of D begin at such
+// multiples.
 bool RowsEven(const GemmProblem& p, const GemmBuffers& buffers) {
   const int64_t a = graph::ByteSize(p.type_a), b = graph::ByteSize(p.type_b);
   return Even(buffers.a, p.lda * a) && Even((p.trans_a ? p.m : p.k) * a) &&

@@ -8,19 +8,19 @@
 
 namespace plimsoll::ops {
 
-// The epilogue (hopper_gemm.cuh): adds a bias, if any, rounds to T and stores, 64 columns at a
-// time, while the next tile is multiplied: through shared memory, from where the copy engine takes
-// them; kBuffers pieces of a warpgroup are in flight.
+// The epilogue (hopper_gemm.cuh): adds a bias, if present, rounds to T and stores, 64 columns at a
+// time, while the next tile is multiplied. The columns go through shared memory, from where the
+// copy engine stores them; kBuffers pieces of a warpgroup are in flight.
 template <typename T, int kBuffers = 2>
 struct StoreRounded {
   static constexpr int kSharedBytes = kBuffers * kOperandTile;
 
-  CUtensorMap to;  // boxes of 64 rows
+  CUtensorMap to;  // for boxes of 64 rows
   const T* bias;   // [columns] or nullptr
 
   template <int kCount>
   struct Ahead {
-    uint32_t bias[kCount / 4];  // of two columns each
+    uint32_t bias[kCount / 4];  // for two columns each
   };
   template <int kCount>
   struct Held {
@@ -36,7 +36,7 @@ struct StoreRounded {
     const int first = tile.column + ResultPlace().column;
 #pragma unroll
     for (int i = 0; i < kCount / 4; ++i) {
-      const int column = first + i * 8;  // an even number of them
+      const int column = first + i * 8;  // of an even number of columns
       ahead.bias[i] = column < tile.columns ? *reinterpret_cast<const uint32_t*>(bias + column) : 0;
     }
   }
@@ -64,7 +64,7 @@ struct StoreRounded {
 
   template <int kCount>
   __device__ void Store(const Held<kCount>& held, int piece, char* shared) const {
-    if (held.row >= held.rows) return;  // none of it is part of the result
+    if (held.row >= held.rows) return;  // no row of it is part of the result
     const int thread = threadIdx.x % kWarpgroup, lane = thread % 32;
     const int row = thread / 32 * 16 + lane % 16;  // of the row that this lane addresses
     const uint32_t buffer = SharedAddress(shared) + piece % kBuffers * kOperandTile;
@@ -155,7 +155,7 @@ bool HasHopperGemm() {
     gpu::Check(cudaFuncGetAttributes(
                    &attributes, &HopperGemmKernel<Tiling, StoreRounded<__nv_bfloat16>, WholeTiles>),
                "cudaFuncGetAttributes");
-    return attributes.numRegs > 64;  // an empty kernel has hardly any
+    return attributes.numRegs > 64;  // an empty kernel uses hardly any registers
   }();
   return has;
 }

@@ -59,7 +59,8 @@ struct HopperArguments {
 };
 
 // Shared memory: the stages (A, then B), the epilogue's memory of both warpgroups, and two barriers
-// for each stage: `full` when its bytes have arrived, `free` when all readers are done with it.
+// for each stage: `full` opens when its bytes have arrived, `free` when all readers are done with
+// it.
 template <typename Tiling, typename Epilogue>
 struct HopperMemory {
   static constexpr int kMost = 227 << 10;
@@ -74,7 +75,7 @@ struct HopperMemory {
   static constexpr int kBytes = kAlignment + kBarriersAt + kBarrierBytes;
   static_assert(kStages >= 2 && Epilogue::kSharedBytes % kAlignment == 0);
 
-  uint32_t base;  // of the stages
+  uint32_t base;  // address of the stages
 
   __device__ uint32_t A(int stage) const { return base + stage * Tiling::kStageBytes; }
   __device__ uint32_t B(int stage) const { return A(stage) + Tiling::kBytesA; }
@@ -95,7 +96,7 @@ __device__ void ForEachStep(const Order& order, int share, Visit visit) {
   }
 }
 
-// Run by one thread: has the copy engine load the stages of all of the block's tiles.
+// Run by one thread: lets the copy engine load the stages of all of the block's tiles.
 template <typename Tiling, typename Memory, typename Arguments>
 __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster, int clusters,
                            int rank) {
@@ -111,7 +112,7 @@ __device__ void LoadStages(const Memory& memory, const Arguments& p, int cluster
       AwaitBarrier(memory.Free(place.index), place.round ^ 1);
       ExpectBytes(full, Tiling::kLoadedBytes);
       const int inner = step * kHopperStep;
-      // Loads one operand: its boxes, or this block's half of each for both blocks.
+      // Loads one operand: its boxes or, if two blocks share it, half of each box for both blocks.
       const auto load = [&]<Contiguous kContiguous, int kRows, int kShare>(const CUtensorMap* map,
                                                                            uint32_t to, int first) {
         constexpr int kHalf = (kContiguous == Contiguous::kInner ? kRows : kHopperStep) / kShare;
@@ -192,12 +193,12 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
   constexpr int kBlocks = Tiling::kClusterBlocks;
   constexpr int kCount = Tiling::kCount;
   const int thread = threadIdx.x % kWarpgroup;
-  // When one warp's wait for the products returns, those of its whole warpgroup are done.
+  // When one warp's wait for the products returns, the products of its complete warpgroup are done.
   const auto release = [&](int stage) {
     if (thread < kBlocks) ArriveInCluster(memory.Free(stage), kBlocks > 1 ? thread : rank);
   };
   const int half = Tiling::kTogether ? warpgroup : 0;
-  constexpr int kBehind = 1;  // step
+  constexpr int kBehind = 1;  // steps
   using Epilogue = decltype(p.epilogue);
   constexpr bool kHolds = HoldsResults<Epilogue, kCount>;
   constexpr int kPieces = PiecesOf<Epilogue, kCount>();
@@ -224,8 +225,9 @@ __device__ void MultiplyTiles(const Memory& memory, const Arguments& p, int clus
       more = get();
       continue;
     }
-    // The second warpgroup stays one step behind, and computes while the first is between tiles. As
-    // the first can't be more than a ring ahead, synchronizing once per tile is enough.
+    // The second warpgroup stays one step later than the first, and computes while the first is
+    // between tiles. The first can't be more than a ring ahead, so synchronizing once per tile is
+    // enough.
     const bool staggered = Tiling::kTogether && tile.steps >= Memory::kStages;
     if (staggered && warpgroup == 1) Turns::Await(1);
     // The stages' phases repeat, so a warpgroup may only wait for those of the next tile.

@@ -4,8 +4,8 @@
 //   D[m,n] = Σ over k of A[m,k] · B[n,k] + acc        row_sums[m] = Σ over k of A[m,k] + row_acc
 //
 // D is float32, or bf16 that is rounded stochastically (low_gradient_hopper.cu). If one cluster
-// has computed a whole tile, its epilogue stores the tile. Shares of tiles, and the sums of rows,
-// go to the workspace, and a second kernel adds them in the order of their numbers.
+// has computed a tile completely, its epilogue stores the tile. Shares of tiles, and the sums of
+// rows, go to the workspace, and a second kernel adds them in the order of their numbers.
 // Bytes: A and B once or a few times, from L2; D once; every share is written once and read once.
 #pragma once
 
@@ -19,18 +19,18 @@ namespace plimsoll::ops {
 template <typename Result>
 struct HopperGradientArguments {
   Result* to;         // [rows, stride]
-  const Result* acc;  // added; nullptr: none; may be `to`
+  const Result* acc;  // is added; nullptr: nothing is added; may be `to`
   int64_t stride;
-  float* row_sums;        // nullptr: not wanted
-  const float* row_acc;   // added; nullptr: none; may be `row_sums`
+  float* row_sums;        // nullptr: not requested
+  const float* row_acc;   // is added; nullptr: nothing is added; may be `row_sums`
   float4* shares;         // [share][kColumns / 8][256 threads], in the order of registers
   float* row_shares;      // [record][rows of a tile]
-  RoundingStream random;  // of a bf16 result
+  RoundingStream random;  // for a bf16 result
 };
 
-inline constexpr int kGradientRows = 128;  // of a tile: both warpgroups
+inline constexpr int kGradientRows = 128;  // rows of a tile, for both warpgroups
 
-// Stores a thread's sums of a share of a tile.
+// Stores a thread's sums for its share of a tile.
 template <int kOfTile, typename Arguments, int kCount>
 __device__ void StoreShare(const Arguments& p, const float (&sums)[kCount],
                            const HopperTile& tile) {
@@ -42,11 +42,11 @@ __device__ void StoreShare(const Arguments& p, const float (&sums)[kCount],
   }
 }
 
-// The epilogue for float32. kSums: the last four sums of a thread are those of rows.
+// The epilogue for float32. kSums: the last four sums of a thread are row sums.
 template <bool kSums>
 struct StoreGradient {
   static constexpr int kSharedBytes = 0;
-  static constexpr int kFours = 2;  // that AddSharesKernel hands over at a time
+  static constexpr int kFours = 2;  // groups of four that AddSharesKernel passes at a time
   HopperGradientArguments<float> p;
 
   template <int kCount>
@@ -72,8 +72,8 @@ struct StoreGradient {
     }
   }
 
-  // Stores sums of shares: of this row and, in z and w, of the row eight below; each four is eight
-  // columns after the one before.
+  // Stores sums of shares: of this row and, in z and w, of the row eight below. Each group of four
+  // is eight columns after the one before.
   __device__ void StoreFours(const float4 (&fours)[kFours], int row, int column, int rows,
                              int columns) const {
 #pragma unroll
@@ -84,7 +84,7 @@ struct StoreGradient {
   }
 
  private:
-  // Two neighbours of a row; the second may be beyond the row's end.
+  // Stores two neighbouring elements of a row; the second may be beyond the row's end.
   __device__ void StorePair(int64_t row, int column, int columns, float2 value) const {
     const int64_t at = row * p.stride + column;
     if (column + 1 < columns) {
@@ -100,7 +100,7 @@ struct StoreGradient {
 
 inline constexpr int kGradientThreads = 2 * kWarpgroup;
 
-// Slices of a tile, each taken by one block of AddSharesKernel.
+// The number of slices of a tile; one block of AddSharesKernel takes each slice.
 template <typename Tiling, typename Epilogue>
 inline constexpr int kGradientSlices = Tiling::kTileColumns / 8 / Epilogue::kFours;
 
@@ -143,7 +143,7 @@ __global__ __launch_bounds__(kGradientThreads) void AddSharesKernel(
                         place.column + at.column + slice * kFours * 8, rows, columns);
     return;
   }
-  // All shares of the first tile of a row, eight at a time.
+  // Adds all shares of the first tile of a row, eight at a time.
   block -= order.tiles * kBlocks * kSlices;
   const int tile_row = block * kWarp / kGradientRows, lane = static_cast<int>(threadIdx.x) % kWarp;
   const int first = static_cast<int>(threadIdx.x) / kWarp;
@@ -184,7 +184,7 @@ SharedTiles MakeSharedTiles(const HopperProblem& problem, int group, int cluster
   return order;
 }
 
-// Bytes of the workspace: the shares of tiles, then those of the sums of rows.
+// The bytes of the workspace: for the shares of tiles, and for those of row sums after them.
 template <typename Tiling>
 struct GradientBytes {
   explicit GradientBytes(const SharedTiles& order) {
@@ -195,7 +195,8 @@ struct GradientBytes {
   int64_t shares, rows;
 };
 
-// Enqueues the gradient. The epilogue needs no pointers to the workspace, which has GradientBytes.
+// Enqueues the gradient. The caller need not set the epilogue's pointers to the workspace, which
+// has GradientBytes.
 template <typename Tiling, typename Epilogue>
 void LaunchHopperGradient(cudaStream_t stream, const HopperProblem& problem,
                           const SharedTiles& order, Epilogue epilogue, char* workspace,

@@ -25,19 +25,20 @@ class GrowingShare {
   int runs_ = 0;
 };
 
-// The cost of a share besides its steps, in steps: waiting for its first operands, and writing its
-// sums.
+// The cost of a share in addition to its steps, measured in steps: waiting for its first operands,
+// and writing its sums.
 constexpr int kShareCost = 3;
-// Fewer steps of help aren't worth that cost.
+// Less help, in steps, isn't worth that cost.
 constexpr int kLeastHelp = 8;
 
 // Help by one cluster for one tile. A cluster takes one step per unit of time.
 struct Help {
   int helper;
-  int64_t begin, end;  // in time
+  int64_t begin, end;  // times
 };
 
-// The time of all helpers, concatenated, is divided evenly among the tiles.
+// Divides the time of all helpers, one after the other, evenly among the tiles. Returns the help
+// for one tile.
 std::vector<Help> HelpFor(int tile, int tiles, int helpers, int64_t time) {
   std::vector<Help> help;
   for (int helper = 0; helper < helpers; ++helper) {
@@ -57,7 +58,7 @@ std::vector<Help> HelpFor(int tile, int tiles, int helpers, int64_t time) {
 
 StepShares ShareSteps(int tiles, int steps, int clusters) {
   const int owners = clusters / tiles, helpers = clusters % tiles;
-  // All finish at the same time: the total work divided by the number of clusters.
+  // All clusters finish at the same time: the total work divided by their number.
   const int64_t time = (int64_t{tiles} * (steps + kShareCost) + helpers * kShareCost) / clusters;
   const int64_t help_time = helpers * time;
   std::vector<std::vector<TileShare>> of(static_cast<size_t>(clusters));
@@ -67,7 +68,7 @@ StepShares ShareSteps(int tiles, int steps, int clusters) {
     result.parts.push_back(part);
     std::vector<GrowingShare> owned(static_cast<size_t>(owners), GrowingShare(tile));
     int64_t next = 0, now = 0;
-    // Owners (and a helper) take `length` steps each.
+    // Owners, and the helper if there is one, take `length` steps each.
     const auto together = [&](int64_t length, GrowingShare* helper) {
       const int all = owners + (helper != nullptr ? 1 : 0);
       length = std::min(length, (steps - next) / all);

@@ -1,6 +1,6 @@
-// How the steps along k of a few tiles are divided among many clusters of thread blocks, so that
-// all are busy to the end: for gradients of weights, which have few tiles and many steps. A
-// function of the counts alone.
+// Divides the steps along k of a few tiles among many clusters of thread blocks, so that all are
+// busy to the end. This is for gradients of weights, which have few tiles and many steps. The
+// division is a function of the counts alone.
 //
 // With c clusters and t ≤ c tiles, each tile has ⌊c / t⌋ clusters of its own. The remaining
 // clusters help one tile after the other, each tile for the same time. The clusters of a tile take
@@ -13,7 +13,7 @@
 
 namespace plimsoll::ops {
 
-// The steps first, first + stride, …, `count` of them.
+// The steps first, first + stride, …; there are `count` of them.
 struct StepRun {
   uint16_t first, stride, count;
 };
@@ -27,9 +27,9 @@ struct TileShare {
 };
 
 struct StepShares {
-  std::vector<TileShare> shares;  // cluster by cluster, in order of time
-  std::vector<uint16_t> begin;    // [clusters + 1] of each cluster's shares
-  std::vector<uint16_t> parts;    // [tiles + 1] of each tile's first part
+  std::vector<TileShare> shares;  // shares of each cluster, in order of time
+  std::vector<uint16_t> begin;    // [clusters + 1]: by cluster, the index of its first share
+  std::vector<uint16_t> parts;    // [tiles + 1]: by tile, its first part
 };
 
 // All arguments are at least one; no more tiles than clusters, and at most 65535 steps.

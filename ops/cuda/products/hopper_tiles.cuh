@@ -22,30 +22,30 @@ __device__ inline void WarpgroupBarrier(int warpgroup) {
 
 // The next work of a warpgroup.
 struct HopperTile {
-  int row, column;    // of its first element in the result
-  int rows, columns;  // of the whole result
+  int row, column;    // position of its first element in the result
+  int rows, columns;  // size of the complete result
   int tile_column;    // index among the row's tiles
-  int steps;          // of 64 along k, which are summed here
-  int share;          // index of one of the shares that add up to the tile; -1: whole tile
+  int steps;          // number of steps of 64 along k that are summed here
+  int share;          // index of one of the shares that add up to the tile; -1: the complete tile
   int record;         // unique among all tiles and shares of tiles
   int warpgroup;      // 0 or 1
 
   __device__ void Barrier() const { WarpgroupBarrier(warpgroup); }
 };
 
-inline constexpr int kHopperStep = 64;  // along k
+inline constexpr int kHopperStep = 64;  // elements along k
 inline constexpr int kHopperThreads = 3 * kWarpgroup;
 
 // How a block's two multiplying warpgroups divide the work.
 enum class Warpgroups {
-  kTogether,  // each has 64 rows of a tile of 128: least to load
+  kTogether,  // each has 64 rows of a tile of 128; loads fewest bytes
   kInTurn,    // each has every second tile of 64 rows: one multiplies during the other's epilogue
 };
 
 // How a product is divided. kSharedB: the two blocks of a cluster are one below the other and share
-// B; otherwise they are side by side and share A. kBlocks = 1: no clusters. kSums: B has eight more
-// columns of ones, so that the last four sums of each thread are sums over k of A[m,k]: the first
-// is that of row at.row, the third that of at.row + 8.
+// B; otherwise they are next to each other and share A. kBlocks = 1: no clusters. kSums: B has
+// eight more columns of ones, so that the last four sums of each thread are sums over k of A[m,k]:
+// the first is that of row at.row, the third that of row at.row + 8.
 template <typename T, int kColumns, Contiguous kA, Contiguous kB,
           Warpgroups kGroups = Warpgroups::kInTurn, int kBlocks = 2, bool kSharedB = true,
           bool kSums = false>
@@ -55,7 +55,7 @@ struct HopperTiling {
   static constexpr bool kSumsOfA = kSums;
   static constexpr int kTileRows = kTogether ? 128 : 64;
   static constexpr int kTileColumns = kColumns;
-  static constexpr int kCount = (kColumns + (kSums ? 8 : 0)) / 2;  // of a thread's sums
+  static constexpr int kCount = (kColumns + (kSums ? 8 : 0)) / 2;  // sums of a thread
   static constexpr Contiguous kContiguousA = kA, kContiguousB = kB;
   static constexpr int kClusterBlocks = kBlocks;
   static constexpr int kClusterRows = kSharedB ? kBlocks : 1;
@@ -64,19 +64,19 @@ struct HopperTiling {
   static constexpr int kBoxesB = (kColumns + 63) / 64;  // boxes have 64 columns
   static constexpr int kBytesB =
       (kB == Contiguous::kInner ? kColumns : kBoxesB * 64) * kHopperStep * 2;
-  static constexpr int kLoadedBytes = kBytesA + kBytesB;  // of a stage
+  static constexpr int kLoadedBytes = kBytesA + kBytesB;  // bytes of a stage
   static constexpr int kOnesBytes = kSums ? kOperandTile : 0;
   static constexpr int kStageBytes = kLoadedBytes + kOnesBytes;
   static_assert(kBytesB % 1024 == 0 && (kBlocks == 1 || kBlocks == 2));
   static_assert(!kSums || (kB == Contiguous::kOuter && kColumns % 64 == 0));
 };
 
-// Whole tiles, one after another. A cluster's tiles lie below (kClusterRows) or beside one another.
-// Clusters go down `group` rows of tiles, then on to the next column, so that tiles computed at the
-// same time share rows and columns in the L2 cache.
+// Complete tiles, one after another. A cluster's tiles are one below the other (kClusterRows) or
+// next to each other. Clusters go down `group` rows of tiles, then to the next column, so that
+// tiles computed at the same time share rows and columns in the L2 cache.
 struct WholeTiles {
-  int tile_rows, tile_columns;        // of the result
-  int cluster_rows, cluster_columns;  // of the result, in clusters
+  int tile_rows, tile_columns;        // tiles of the result
+  int cluster_rows, cluster_columns;  // clusters of the result
   int group;
   int steps;
 
@@ -94,7 +94,7 @@ struct WholeTiles {
     return band * group * cluster_columns + column * high + row % group;
   }
 
-  // Tile number `index` of all clusters, for the block of this rank.
+  // Sets the tile with number `index` among all clusters, for the block with this rank.
   template <typename Tiling>
   __device__ void Set(int index, int rank, HopperTile& tile) const {
     int row, column;
@@ -109,7 +109,7 @@ struct WholeTiles {
     tile.record = index * Tiling::kClusterBlocks + rank;
   }
 
-  // The cluster's tile of this turn; false when there is none. `share` is for Run.
+  // Gets the cluster's tile of this turn; returns false if it has none. `share` is for Run.
   template <typename Tiling>
   __device__ bool Get(int cluster, int clusters, int turn, int rank, HopperTile& tile,
                       int& share) const {
@@ -125,14 +125,15 @@ struct WholeTiles {
   __device__ StepRun Run(int, int) const { return {0, 1, static_cast<uint16_t>(steps)}; }
 };
 
-// The same, but the last tiles, fewer than clusters, are shared among them (hopper_shares.h).
+// Complete tiles, except that the last tiles, which are fewer than clusters, are shared among the
+// clusters (hopper_shares.h).
 struct SharedTiles {
   static constexpr int kMostClusters = 72, kMostShares = 2 * kMostClusters;
   static constexpr int kMostRuns = TileShare::kMostRuns;
 
   WholeTiles whole;
-  int turns;  // of whole tiles, for each cluster
-  int first;  // of the shared tiles
+  int turns;  // turns with complete tiles, for each cluster
+  int first;  // index of the first shared tile
   int tiles;  // number of shared tiles
   TileShare shares[kMostShares];
   uint16_t begin[kMostClusters + 1];
@@ -161,7 +162,7 @@ struct SharedTiles {
 };
 
 struct HopperProblem {
-  MappedMatrix a, b;  // in their memory layout
+  MappedMatrix a, b;  // the operands in their memory layout
   int64_t m = 0, n = 0, k = 0;
 };
 

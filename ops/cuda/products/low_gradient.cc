@@ -8,7 +8,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// Calls body(first row, the product of a slice into `wide`).
+// Calls body(first row, product) for each slice; the product goes to `wide`.
 template <typename Body>
 void ForSlices(const LowGradient& gradient, Body body) {
   const GemmProblem& p = gradient.problem;
@@ -26,7 +26,8 @@ void ForSlices(const LowGradient& gradient, Body body) {
   }
 }
 
-// A gradient that is one slice, whose sum hardly leaves the L2 cache, is faster by cuBLASLt.
+// Whether one kernel is used. A gradient of only one slice hardly leaves the L2 cache, and is
+// faster by cuBLASLt.
 bool InOneKernel(const gpu::Libraries& libraries, const LowGradient& gradient) {
   const GemmProblem& p = gradient.problem;
   return CurrentChoiceOptions().gemm_forms && LowGradientRows(p.m, p.n) < p.m && OnHopper() &&
@@ -71,7 +72,7 @@ void AddInSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradie
 void PrepareSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient) {
   const int64_t most = LowGradientRows(gradient.problem.m, gradient.problem.n);
   ForSlices(gradient, [&](int64_t row, const LowGradient& slice) {
-    // All slices but the last are alike.
+    // All slices but the last have the same product.
     if (row > 0 && slice.problem.m == most) return;
     PrepareGemm(libraries, stream, slice.problem, slice.buffers);
   });

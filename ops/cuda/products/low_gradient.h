@@ -11,18 +11,19 @@
 namespace plimsoll::ops {
 
 struct LowGradient {
-  // A product of bf16 or of codes, without an epilogue, and ldc = n; its D is bf16. C is what it is
-  // added to, rounding stochastically; nullptr: nothing, and it is rounded to the nearest.
+  // A product of bf16 or of codes, without an epilogue, with ldc = n and D in bf16. The product is
+  // added to C with stochastic rounding. If C is nullptr, nothing is added, and the product is
+  // rounded to nearest.
   GemmProblem problem;
   GemmBuffers buffers;
   RoundingStream random;
   void* wide = nullptr;  // LowGradientBytes(m, n); not read without C
 };
 
-// Enqueues it. Without C, as one product. With C, slice by slice: a product into `wide`, which
-// stays in the L2 cache, and a kernel that adds the slice; more than a slice of Aᵀ · B of bf16 on
-// Hopper in one kernel, which adds and rounds in its epilogue. Bytes: A once, B once for each
-// slice, C and D once.
+// Enqueues the gradient. Without C, it is one product. With C, it is computed slice by slice: a
+// product into `wide`, which stays in the L2 cache, and a kernel that adds the slice. On Hopper, Aᵀ
+// · B of bf16 with more than one slice is one kernel, which adds and rounds in its epilogue. Bytes:
+// A once, B once for each slice, C and D once.
 void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
                         const LowGradient& gradient);
 
@@ -30,11 +31,12 @@ void ComputeLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
 void PrepareLowGradient(gpu::Libraries& libraries, cudaStream_t stream,
                         const LowGradient& gradient);
 
-// The two ways to add to C. In slices: on any GPU.
+// Add to C in slices, on any GPU; PrepareSlices chooses the algorithms.
 void AddInSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient);
 void PrepareSlices(gpu::Libraries& libraries, cudaStream_t stream, const LowGradient& gradient);
-// In one kernel, on a Hopper GPU with that many multiprocessors: whether there is one for these
-// types, this size and alignment; and enqueues it. (low_gradient_hopper.cu)
+// RoundsInEpilogue: whether one kernel can add to C for these types, this size and alignment, on a
+// Hopper GPU with that number of multiprocessors. AddInEpilogue: enqueues this kernel.
+// (low_gradient_hopper.cu)
 bool RoundsInEpilogue(const LowGradient& gradient, int multiprocessors);
 void AddInEpilogue(cudaStream_t stream, const LowGradient& gradient, int multiprocessors);
 

@@ -15,16 +15,15 @@
 
 namespace plimsoll::ops {
 
-// Of each row, the four threads of a quad hold two columns of every octet of columns. They exchange
+// The four threads of a quad hold two columns each of every octet of a row's columns. They exchange
 // sums, so that of four octets each thread has one: 16 bytes of acc and of D, and one block of
-// Philox. Loads of acc are under way while the last products are computed.
-// Bytes: acc and D once.
+// Philox. Loads of acc are in flight while the last products are computed. Bytes: acc and D once.
 struct StoreLowGradient {
   static constexpr int kSharedBytes = 0;
-  static constexpr int kFours = 4;  // that AddSharesKernel hands over at a time
+  static constexpr int kFours = 4;  // groups of four that AddSharesKernel passes at a time
   HopperGradientArguments<__nv_bfloat16> p;
 
-  // Octet 2g + h of a thread is in row `row` + 8h, from column `column` + 32g, of these:
+  // Octet 2g + h of a thread is in row `row` + 8h, beginning at column `column` + 32g.
   struct Place {
     __device__ explicit Place(const HopperTile& tile)
         : row(tile.row + ResultPlace().row), column(tile.column + OctetOfFour() * 8) {}
@@ -39,7 +38,7 @@ struct StoreLowGradient {
     uint4 acc[kOctetsAhead];
     uint2 key;
   };
-  // Stores need no registers that hold results: nobody waits for them.
+  // Stores need no registers that hold results, because nothing waits for them.
   template <int kCount>
   struct Held {};
   template <int kCount>
@@ -82,7 +81,7 @@ struct StoreLowGradient {
     }
   }
 
-  // As StoreGradient's.
+  // Like StoreGradient::StoreFours.
   __device__ void StoreFours(const float4 (&fours)[kFours], int row, int column, int rows,
                              int columns) const {
     const uint2 key = PhiloxKey(p.random.rng);
@@ -101,10 +100,10 @@ struct StoreLowGradient {
   }
 
  private:
-  // Of four octets, this thread's.
+  // The index of this thread's octet among four.
   __device__ static int OctetOfFour() { return static_cast<int>(threadIdx.x) % 4; }
 
-  // Each is read and written once: the L2 cache should rather keep the product's operands.
+  // Octets are read and written once, so the L2 cache is left to the product's operands.
   __device__ uint4 LoadOctet(int row, int rows, int column, int columns) const {
     if (row >= rows || column >= columns) return {};
     return __ldcs(reinterpret_cast<const uint4*>(p.acc + row * p.stride + column));
@@ -114,7 +113,7 @@ struct StoreLowGradient {
     __stcs(reinterpret_cast<uint4*>(p.to + row * p.stride + column), octet);
   }
 
-  // This thread's octet, from the quad's sums of columns with even and with uneven numbers.
+  // Rounds this thread's octet, from the quad's sums of columns with even and with odd numbers.
   __device__ uint4 Round(float (&even)[4], float (&uneven)[4], uint4 acc, uint2 key, int row,
                          int column) const {
     TransposeQuad(even);
@@ -139,7 +138,8 @@ namespace {
 using Tiling =
     HopperTiling<__nv_bfloat16, 256, Contiguous::kOuter, Contiguous::kOuter, Warpgroups::kTogether>;
 
-// Squares of tiles: with 66 clusters, eight rows of clusters by eight columns (WholeTiles).
+// Tiles computed at the same time form squares: with 66 clusters, eight rows of clusters by eight
+// columns (WholeTiles).
 constexpr int kGroup = 8;
 
 int Clusters(int multiprocessors) {

@@ -140,7 +140,7 @@ __device__ void MultiplyWide(float (&d)[kCount], uint64_t a, uint64_t b, bool ad
 #undef PLIMSOLL_MULTIPLY_TYPES
 
 // Called before the registers of a product are read, and after they are written: keeps the compiler
-// from moving accesses across.
+// from moving accesses across this point.
 template <int kCount>
 __device__ void HoldRegisters(float (&d)[kCount]) {
 #pragma unroll
