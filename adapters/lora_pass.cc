@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/amounts.h"
 #include "graph/builder.h"
 #include "ops/elementwise/dropout.h"
 #include "ops/linear/linear.h"
@@ -54,8 +55,8 @@ class Adapter {
       for (; next < ends[i]; ++next) nodes.push_back(program_.nodes()[next]);
     }
     program_.mutable_nodes() = std::move(nodes);
-    return {adapted > 0, fmt::format("rank {} beside {} linear layers, {} parameters", lora_.rank,
-                                     adapted, elements)};
+    return {adapted > 0, fmt::format("rank {} beside {}, {} parameters", lora_.rank,
+                                     Counted(adapted, "linear layer"), elements)};
   }
 
  private:

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "base/crc32c.h"
 #include "base/glob.h"
@@ -83,8 +84,8 @@ class Quantizer {
     if (counts_ != kNoTensor) FinishCounts();
     program_.DropUnusedTensors();
     const std::string kept =
-        kept_.empty() ? "" : fmt::format(", {} pre-activations in 8 bits", kept_.size());
-    return {true, fmt::format("{} products of 8-bit codes{}", products_, kept)};
+        kept_.empty() ? "" : fmt::format(", {} in 8 bits", Counted(kept_.size(), "pre-activation"));
+    return {true, fmt::format("{} of 8-bit codes{}", Counted(products_, "product"), kept)};
   }
 
  private:
@@ -393,7 +394,7 @@ graph::PassResult MarkFp8::Run(Program& program) {
     node.attributes.Set(kMark, Word(options_.fp8.gradients));
     ++marked;
   }
-  return {marked > 0, fmt::format("{} of {} linear layers", marked, all)};
+  return {marked > 0, fmt::format("{} of {}", marked, Counted(all, "linear layer"))};
 }
 
 graph::PassResult Fp8Products::Run(Program& program) { return Quantizer(program, options_).Run(); }

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/builder.h"
@@ -49,7 +50,7 @@ class Narrower {
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
     for (size_t n = 0; n < nodes.size(); ++n) Move(n, nodes[n]);
     program_.DropUnusedTensors();
-    return {true, fmt::format("{} gradients in bf16, {} instead of {}", gradients_,
+    return {true, fmt::format("{} in bf16, {} instead of {}", Counted(gradients_, "gradient"),
                               FormatBytes(bytes_), FormatBytes(2 * bytes_))};
   }
 

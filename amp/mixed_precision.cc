@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/error.h"
 
 namespace plimsoll::amp {
@@ -174,9 +175,9 @@ class Converter {
 
   std::string Summary() const {
     const std::string low(graph::Name(options_.dtype));
-    return std::to_string(low_nodes_) + " nodes in " + low + ", " + std::to_string(float32_nodes_) +
-           " in f32, " + std::to_string(added_casts_) + " casts added; " +
-           std::to_string(low_parameters_) + " parameters in " + low + ", " +
+    return Counted(low_nodes_, "node") + " in " + low + ", " + std::to_string(float32_nodes_) +
+           " in f32, " + Counted(added_casts_, "cast") + " added; " +
+           Counted(low_parameters_, "parameter") + " in " + low + ", " +
            std::to_string(float32_parameters_) + " in f32";
   }
 
@@ -196,7 +197,7 @@ graph::PassResult MarkTf32(Program& program, const AmpOptions& options) {
     node.attributes.Set("tf32", true);
     ++marked;
   }
-  return {marked > 0, std::to_string(marked) + " matrix products in tf32"};
+  return {marked > 0, Counted(marked, "matrix product") + " in tf32"};
 }
 
 }  // namespace

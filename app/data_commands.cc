@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "app/commands.h"
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/message.h"
 #include "base/terminal.h"
@@ -170,8 +171,8 @@ void AddVolumes(CLI::App& command) {
     }
     o->volume.size = {(*size)[0], (*size)[cube ? 0 : 1], (*size)[cube ? 0 : 2]};
     data::WriteVolumes(*o);
-    PrintProgress(fmt::format("{} volumes to train on and {} to test with in {}\n", o->train,
-                              o->test, o->folder));
+    PrintProgress(fmt::format("{} to train on and {} to test with in {}\n",
+                              Counted(o->train, "volume"), o->test, o->folder));
   });
 }
 
@@ -189,8 +190,8 @@ void AddImages(CLI::App& command) {
                      "names of the classes' folders, in the order of their numbers");
   command.callback([o] {
     const data::WrittenImages written = data::WriteImages(*o);
-    PrintProgress(fmt::format("{} images to train on and {} to test with in {}\n", written.train,
-                              written.test, o->folder));
+    PrintProgress(fmt::format("{} to train on and {} to test with in {}\n",
+                              Counted(written.train, "image"), written.test, o->folder));
   });
 }
 

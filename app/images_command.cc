@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "app/data_commands.h"
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "data/images/image_files.h"
@@ -31,8 +32,8 @@ std::vector<std::string> ClassesFor(const WriteImagesOptions& options, int64_t c
     for (int64_t i = 0; i < count; ++i) classes.push_back(std::to_string(i));
   }
   if (std::ssize(classes) != count) {
-    throw UserError(fmt::format("--classes: {} names for {} classes; give one for each",
-                                classes.size(), count));
+    throw UserError(fmt::format("--classes: {} for {}; give one for each",
+                                Counted(classes.size(), "name"), Counted(count, "class")));
   }
   for (const std::string& name : classes) {
     if (name.empty() || name.starts_with('.') || name.find('/') != std::string::npos) {

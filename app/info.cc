@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands.h"
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/message.h"
 #include "base/version.h"
@@ -58,7 +59,8 @@ std::string LibrariesText(const GpuReport& gpus) {
 std::string GpuText(const GpuReport& report, const GpuFacts& gpu) {
   std::string text = fmt::format("{}, {}, compute capability {}.{}", gpu.name, gpu.pci_bus_id,
                                  gpu.major, gpu.minor);
-  if (gpu.multiprocessors > 0) text += fmt::format(", {} multiprocessors", gpu.multiprocessors);
+  if (gpu.multiprocessors > 0)
+    text += fmt::format(", {}", Counted(gpu.multiprocessors, "multiprocessor"));
   text += fmt::format("; {} of {} free", FormatBytes(gpu.free_bytes), FormatBytes(gpu.total_bytes));
   if (!report.cuda_build) return text;
   return text + (!gpu.visible ? "; not visible" : gpu.has_code ? "" : "; no code for it");
@@ -94,7 +96,7 @@ bool AnyStops(const std::vector<GpuProblem>& problems) {
 
 std::string InfoText(const HostFacts& host, const GpuReport& gpus) {
   std::string text = Line("build", BuildText(gpus));
-  text += Line("processor", fmt::format("{}, {} cores", host.processor, host.cores));
+  text += Line("processor", fmt::format("{}, {}", host.processor, Counted(host.cores, "core")));
   text += Line("memory", fmt::format("{} of {} available", FormatBytes(host.available_bytes),
                                      FormatBytes(host.total_bytes)));
   text += Line("driver", gpus.driver_version.empty()

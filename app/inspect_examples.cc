@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/data_commands.h"
+#include "base/amounts.h"
 #include "base/error.h"
 #include "data/texts/examples.h"
 #include "data/texts/open_texts.h"
@@ -69,8 +70,8 @@ TokenCounts CountOf(const std::vector<TokenRun>& runs) {
 }
 
 std::string CountsText(const TokenCounts& counts) {
-  return fmt::format("{} token{}, {} carr{} loss", counts.tokens, counts.tokens == 1 ? "" : "s",
-                     counts.targets, counts.targets == 1 ? "ies" : "y");
+  return fmt::format("{}, {} carr{} loss", Counted(counts.tokens, "token"), counts.targets,
+                     counts.targets == 1 ? "ies" : "y");
 }
 
 }  // namespace
@@ -113,8 +114,8 @@ std::string InspectExamples(const InspectExamplesOptions& options, const Say& sa
     });
   }
   RequireExamples(texts.files, number);
-  shown += fmt::format("{} example{}: {}; the longest has {} tokens\n", number,
-                       number == 1 ? "" : "s", CountsText(all), longest);
+  shown += fmt::format("{}: {}; the longest has {}\n", Counted(number, "example"), CountsText(all),
+                       Counted(longest, "token"));
   if (without_targets > 0) {
     shown += fmt::format("{} of them have no token that carries loss\n", without_targets);
   }

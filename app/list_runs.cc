@@ -146,7 +146,7 @@ std::string AgeText(double changed) {
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{} min", s / 60);
   if (s < 48 * 3600) return fmt::format("{} h", s / 3600);
-  return fmt::format("{} days", s / (24 * 3600));
+  return Counted(s / (24 * 3600), "day");
 }
 
 template <typename T, typename Format>
@@ -246,9 +246,10 @@ std::string RunsTable(const std::vector<ListedRun>& runs, size_t columns) {
   int resumed = 0;
   for (const ListedRun& run : runs) {
     if (run.resume_command.empty() || ++resumed > kMostResumed) continue;
-    text += OneLine(fmt::format("{}: {} from the snapshot after {} steps", run.path,
-                                GoesOnText(run.resume_command, 1), *run.snapshot)) +
-            "\n";
+    text +=
+        OneLine(fmt::format("{}: {} from the snapshot after {}", run.path,
+                            GoesOnText(run.resume_command, 1), Counted(*run.snapshot, "step"))) +
+        "\n";
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "app/data_commands.h"
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "data/texts/open_texts.h"
@@ -138,8 +139,8 @@ class Progress {
     done_ += bytes;
     if (!say_ || done_ < next_) return;
     next_ = done_ + kReportEvery;
-    say_(fmt::format("tokenize: {:.1f} of {:.1f} MB, {} tokens\n", static_cast<double>(done_) / 1e6,
-                     static_cast<double>(total_) / 1e6, tokens));
+    say_(fmt::format("tokenize: {:.1f} of {:.1f} MB, {}\n", static_cast<double>(done_) / 1e6,
+                     static_cast<double>(total_) / 1e6, Counted(tokens, "token")));
   }
 
  private:
@@ -233,9 +234,10 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   }
   if (say && result.ignored_tokens > 0) {
     say(
-        fmt::format("tokenize: {} tokens, of prompts or of other turns, carry no loss, as {} next "
+        fmt::format("tokenize: {}, of prompts or of other turns, {} no loss, as {} next "
                     "to a token file says\n",
-                    result.ignored_tokens, kMask));
+                    Counted(result.ignored_tokens, "token"),
+                    result.ignored_tokens == 1 ? "carries" : "carry", kMask));
   }
   if (say) {
     say(fmt::format(
@@ -251,8 +253,8 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
 std::string TokenFileSummary::ToString() const {
   std::string ids;
   for (const int32_t id : first) ids += fmt::format(" {}", id);
-  std::string out = fmt::format("{}: {} tokens, uint{}{}, largest id {}\n", path, tokens, 8 * width,
-                                header ? " with llm.c header" : "", max_id);
+  std::string out = fmt::format("{}: {}, uint{}{}, largest id {}\n", path, Counted(tokens, "token"),
+                                8 * width, header ? " with llm.c header" : "", max_id);
   if (masked > 0) out += fmt::format("ignored as targets: {} (from {}.mask)\n", masked, path);
   out += fmt::format("first ids:{}\n", ids);
   if (!first_text.empty()) out += fmt::format("first text: {}\n", first_text);

@@ -4,6 +4,7 @@
 #include <string>
 #include <system_error>
 
+#include "base/amounts.h"
 #include "base/error.h"
 
 namespace plimsoll {
@@ -51,7 +52,7 @@ ThreadPool::ThreadPool(int threads) {
     }
   } catch (const std::system_error& error) {
     Stop();
-    throw UserError("cannot start " + std::to_string(threads) + " threads (" + error.what() +
+    throw UserError("cannot start " + Counted(threads, "thread") + " (" + error.what() +
                     "; ulimit -u and -v, or a container's limit); train.threads asks for fewer");
   }
 }

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "checkpointing/saved.h"
 #include "checkpointing/view.h"
@@ -78,9 +79,11 @@ class Offloader {
     Backward();
     program_.mutable_nodes() = std::move(result_);
     program_.DropUnusedTensors();
-    return {true,
-            fmt::format("{} tensors wait on the host, activations {} → {}", offloaded_.size(),
-                        FormatBytes(TotalBytes(saved)), FormatBytes(TotalBytes(saved) - bytes))};
+    return {
+        true,
+        fmt::format("{} {} on the host, activations {} → {}", Counted(offloaded_.size(), "tensor"),
+                    offloaded_.size() == 1 ? "waits" : "wait", FormatBytes(TotalBytes(saved)),
+                    FormatBytes(TotalBytes(saved) - bytes))};
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "checkpointing/saved.h"
@@ -77,8 +78,8 @@ class Recomputer {
     LeaveOutUnread();
     program_.DropUnusedTensors();
     return {true,
-            fmt::format("{} nodes added, activations {} → {}", added_, FormatBytes(bytes_before_),
-                        FormatBytes(TotalBytes(FindSaved(program_))))};
+            fmt::format("{} added, activations {} → {}", Counted(added_, "node"),
+                        FormatBytes(bytes_before_), FormatBytes(TotalBytes(FindSaved(program_))))};
   }
 
  private:

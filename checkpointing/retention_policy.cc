@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/glob.h"
 #include "checkpointing/saved.h"
@@ -277,11 +278,12 @@ class Tagger {
       offloaded += tags_[i] == Retention::kOffload;
     }
     result.summary =
-        fmt::format("of {} saved activations {} to recompute, {} to offload",
-                    static_cast<int>(saved_.size()) - parameters, recomputed, offloaded);
+        fmt::format("of {} {} to recompute, {} to offload",
+                    Counted(static_cast<int>(saved_.size()) - parameters, "saved activation"),
+                    recomputed, offloaded);
     if (parameters > 0) {
-      result.summary +=
-          fmt::format("; of {} gathered parameters {} to gather again", parameters, gathered);
+      result.summary += fmt::format("; of {} {} to gather again",
+                                    Counted(parameters, "gathered parameter"), gathered);
     }
     return result;
   }

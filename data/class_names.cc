@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/amounts.h"
 #include "formats/json.h"
 
 namespace plimsoll::data {
@@ -19,9 +20,9 @@ std::vector<std::string> ClassNamesFrom(const Settings& settings, int64_t classe
   const std::vector<std::string>& names = settings.List("class_names");
   if (names.empty() || classes == 0 || std::ssize(names) == classes) return names;
   throw SettingError("class_names",
-                     fmt::format("{} name{} for a model that tells apart {} classes; give one for "
+                     fmt::format("{} for a model that tells apart {}; give one for "
                                  "each, in the order of their numbers, or set model.classes",
-                                 names.size(), names.size() == 1 ? "" : "s", classes));
+                                 Counted(names.size(), "name"), Counted(classes, "class")));
 }
 
 std::string OtherClassesText(std::span<const std::string> model,

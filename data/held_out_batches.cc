@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 
 namespace plimsoll::data {
@@ -17,10 +18,10 @@ HeldOutBatches::HeldOutBatches(std::unique_ptr<const Source> samples, int64_t ba
   const int64_t rows = draws_.samples_per_step(), all = samples_->samples().value();
   count_ = (samples_->pads() ? all + rows - 1 : all) / rows;
   if (count_ > 0) return;
-  throw UserError(fmt::format(
-      "data.source: {} held-out samples do not fill the {} of a batch on all ranks; hold out more, "
-      "or lower train.micro_batch",
-      all, rows));
+  throw UserError(
+      fmt::format("data.source: {} {} not fill the {} of a batch on all ranks; hold out more, "
+                  "or lower train.micro_batch",
+                  Counted(all, "held-out sample"), all == 1 ? "does" : "do", rows));
 }
 
 void HeldOutBatches::Fill(int64_t index, std::span<const graph::Slot> slots) const {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/amounts.h"
 #include "base/error.h"
 
 namespace plimsoll::data {
@@ -165,9 +166,9 @@ SampleLabel LabelClasses::Of(const GivenLabel& given, LabelKind kind, int64_t mo
   const auto values = std::ssize(given.values);
   if (kind == LabelKind::kClasses && values > 0 && most > 0 && values != most) {
     throw UserError(fmt::format(
-        "{}: gives {} values for the model's {} classes; set model.classes to {}, or give one for "
+        "{}: gives {} for the model's {} classes; set model.classes to {}, or give one for "
         "each class",
-        given.where, values, most, values));
+        given.where, Counted(values, "value"), most, values));
   }
   for (int32_t i = 0; i < values; ++i) {
     const float value = given.values[static_cast<size_t>(i)];

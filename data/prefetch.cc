@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "data/batch_rows.h"
 
@@ -48,9 +49,8 @@ void Prefetcher::Start() {
     for (int i = 0; i < workers_; ++i) threads_.emplace_back([this] { Work(); });
   } catch (const std::system_error& error) {
     Stop();
-    throw UserError(
-        fmt::format("data.workers: {} threads cannot be started ({}), only {}; ask for fewer",
-                    workers_, error.what(), threads_.size()));
+    throw UserError(fmt::format("data.workers: {} cannot be started ({}), only {}; ask for fewer",
+                                Counted(workers_, "thread"), error.what(), threads_.size()));
   }
 }
 

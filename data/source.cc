@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 
 namespace plimsoll::data {
@@ -18,7 +19,7 @@ std::vector<SourceKind>& Registry() {
 }  // namespace
 
 std::string Source::Describe(const Reading& reading) const {
-  return fmt::format("data: {} samples a step\n", reading.samples_per_step);
+  return fmt::format("data: {} a step\n", Counted(reading.samples_per_step, "sample"));
 }
 
 bool FilledInput::Fits(const graph::Slot& slot) const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/output_file.h"
@@ -66,9 +67,10 @@ void AppendValues(const NiftiHeader& header, Bytes bytes, std::vector<float>& va
 [[noreturn]] void FailTruncated(const NiftiHeader& header, const std::string& name,
                                 size_t missing) {
   throw UserError(
-      fmt::format("{}: truncated: its header announces {} bytes of values, and at least {} bytes "
-                  "are missing; copy the file again",
-                  name, header.bytes(), missing));
+      fmt::format("{}: truncated: its header announces {} of values, and at least {} {} "
+                  "missing; copy the file again",
+                  name, Counted(header.bytes(), "byte"), Counted(missing, "byte"),
+                  missing == 1 ? "is" : "are"));
 }
 
 // Parses the header of a file that begins with `start`. `most`: an upper bound on the size of the

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string_view>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "formats/nifti_grid.h"
@@ -176,10 +177,12 @@ class HeaderReader {
   void ReadSize(int64_t most_values) {
     const auto rank = Get<int16_t>(kDim);
     if (rank < 1 || rank > 7) {
-      Fail(fmt::format("its header is damaged: it has {} dimensions; copy the file again", rank));
+      Fail(fmt::format("its header is damaged: it has {}; copy the file again",
+                       Counted(rank, "dimension")));
     }
     if (rank < 3) {
-      Fail(fmt::format("has {} dimensions, and volumes have three; stack its slices first", rank));
+      Fail(fmt::format("has {}, and volumes have three; stack its slices first",
+                       Counted(rank, "dimension")));
     }
     std::vector<int64_t> dim;
     for (int i = 1; i <= rank; ++i) dim.push_back(Get<int16_t>(kDim, static_cast<size_t>(i)));

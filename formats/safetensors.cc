@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/low_precision.h"
 #include "formats/json.h"
@@ -139,8 +140,9 @@ void CheckCoverage(const std::string& file, const std::vector<TensorEntry>& tens
     covered += tensor->bytes;
   }
   if (covered != data_bytes) {
-    FailFile(file, fmt::format("the tensors take {} bytes, but {} bytes of data are there", covered,
-                               data_bytes));
+    FailFile(file,
+             fmt::format("the tensors take {}, but {} of data {} there", Counted(covered, "byte"),
+                         Counted(data_bytes, "byte"), data_bytes == 1 ? "is" : "are"));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "graph/gradient.h"
 #include "graph/verifier.h"
@@ -388,8 +389,8 @@ std::string MicroStepMetric(std::string_view metric) { return std::string(metric
 PassResult Autodiff::Run(Program& program) {
   const size_t before = program.nodes().size();
   const int parameters = Reverse(program, options_).Run();
-  return {true, std::to_string(program.nodes().size() - before) + " nodes added, gradients of " +
-                    std::to_string(parameters) + " parameters"};
+  return {true, Counted(program.nodes().size() - before, "node") + " added, gradients of " +
+                    Counted(parameters, "parameter")};
 }
 
 }  // namespace plimsoll::graph

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/amounts.h"
 #include "graph/autodiff.h"
 #include "graph/dependencies.h"
 #include "graph/step_passes.h"
@@ -65,7 +66,7 @@ PassResult LossByLoss::Run(Program& program) {
   std::vector<Node> ordered;
   for (size_t n : order) ordered.push_back(std::move(nodes[n]));
   nodes = std::move(ordered);
-  return {true, std::to_string(terms.size()) + " losses, one after the other"};
+  return {true, Counted(terms.size(), "loss") + ", one after the other"};
 }
 
 }  // namespace plimsoll::graph

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/error.h"
 
 namespace plimsoll::graph {
@@ -103,7 +104,7 @@ Contract AppendMicroSteps::contract() const {
 
 PassResult AppendMicroSteps::Run(Program& program) {
   for (const Program* next : next_) Appender(program, *next, own_).Run();
-  return {!next_.empty(), std::to_string(next_.size()) + " micro-steps appended"};
+  return {!next_.empty(), Counted(next_.size(), "micro-step") + " appended"};
 }
 
 }  // namespace plimsoll::graph

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "graph/step_passes.h"
 
 namespace plimsoll::graph {
@@ -145,7 +146,7 @@ class Sharer {
 
 PassResult ShareForward::Run(Program& program) {
   const int64_t shared = Sharer(program).Run();
-  return {shared > 0, fmt::format("{} forward nodes shared", shared)};
+  return {shared > 0, fmt::format("{} shared", Counted(shared, "forward node"))};
 }
 
 }  // namespace plimsoll::graph

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/amounts.h"
+
 namespace plimsoll::graph {
 
 PassResult Simplify::Run(Program& program) {
@@ -46,9 +48,9 @@ PassResult Simplify::Run(Program& program) {
   const size_t nodes_removed = nodes.size() - kept.size();
   nodes = std::move(kept);
   program.DropUnusedTensors();
-  return {nodes_removed > 0 || outputs_removed > 0, std::to_string(nodes_removed) + " nodes and " +
-                                                        std::to_string(outputs_removed) +
-                                                        " unread results removed"};
+  return {nodes_removed > 0 || outputs_removed > 0, Counted(nodes_removed, "node") + " and " +
+                                                        Counted(outputs_removed, "unread result") +
+                                                        " removed"};
 }
 
 }  // namespace plimsoll::graph

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "graph/step_passes.h"
 #include "graph/step_shape.h"
 
@@ -37,7 +38,8 @@ class GradientReleaser {
       if (root.persistent || root.role != Role::kGradient) continue;
       program_.mutable_tensor(id).place = Place::kDevice;
     }
-    return {count > 0, std::to_string(count) + " gradients are temporaries now"};
+    return {count > 0, Counted(count, "gradient") +
+                           (count == 1 ? " is a temporary now" : " are temporaries now")};
   }
 
  private:

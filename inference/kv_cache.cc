@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "graph/builder.h"
@@ -89,7 +90,8 @@ graph::PassResult KvCache::Run(Program& program) {
     }
   }
   program.DropUnusedTensors();
-  return {true, fmt::format("{} caches of {} tokens, {}", caches, capacity_, FormatBytes(bytes))};
+  return {true, fmt::format("{} of {}, {}", Counted(caches, "cache"), Counted(capacity_, "token"),
+                            FormatBytes(bytes))};
 }
 
 }  // namespace plimsoll::inference

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "memory/lifetimes.h"
 
@@ -80,8 +81,8 @@ void AppendTotals(const MemoryPlan& plan, std::string& text) {
 void AppendPrograms(const MemoryPlan& plan, std::string& text) {
   text += fmt::format("\nPrograms, above {} that persist\n", FormatBytes(plan.persistent_bytes));
   for (const ProgramPlan& program : plan.programs) {
-    text += fmt::format("  {:<36} {:>10}  {} nodes\n", program.name,
-                        FormatBytes(program.temporary_bytes), program.live_bytes.size());
+    text += fmt::format("  {:<36} {:>10}  {}\n", program.name, FormatBytes(program.temporary_bytes),
+                        Counted(program.live_bytes.size(), "node"));
   }
 }
 
@@ -114,7 +115,7 @@ void AppendPeak(const MemoryPlan& plan, std::string& text) {
     }
   }
   if (rest > 0) {
-    Line(text, "  ", fmt::format("{} other scopes", scopes.size() - kTop), rest, temporary);
+    Line(text, "  ", Counted(scopes.size() - kTop, "other scope"), rest, temporary);
   }
 
   text += " Largest tensors alive there\n";
@@ -294,7 +295,7 @@ void AppendShares(const MemoryFacts& facts, std::string_view title, const Shares
       ++left;
     }
   }
-  if (left > 0) line(fmt::format("{} others", left), rest);
+  if (left > 0) line(Counted(left, "other"), rest);
 }
 
 void AppendAllocators(const MemoryFacts& facts, std::string& text) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/amounts.h"
 #include "models/language_model.h"
 #include "models/scores.h"
 #include "ops/data_movement/views.h"
@@ -271,7 +272,8 @@ std::vector<std::string> ReadClassNames(const formats::JsonObject& config) {
   for (int64_t i = 0; i < count; ++i) {
     const auto name = by_number.json().find(std::to_string(i));
     if (name == by_number.json().end() || !name->is_string()) {
-      config.Fail("id2label", fmt::format("names {} classes, but has no name for {}", count, i));
+      config.Fail("id2label",
+                  fmt::format("names {}, but has no name for {}", Counted(count, "class"), i));
     }
     names.push_back(name->get<std::string>());
   }

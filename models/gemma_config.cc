@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/amounts.h"
 #include "models/language_model.h"
 #include "models/language_settings.h"
 #include "models/llama_config.h"
@@ -98,7 +99,8 @@ std::optional<std::vector<bool>> ReadLayerTypes(const JsonObject& config, int64_
   }
   if (std::ssize(windowed) != layers) {
     config.Fail("layer_types",
-                fmt::format("has {} types, but the model has {} layers", windowed.size(), layers));
+                fmt::format("has {}, but the model has {}", Counted(windowed.size(), "type"),
+                            Counted(layers, "layer")));
   }
   return windowed;
 }
@@ -168,9 +170,9 @@ std::optional<SpecProblem> FindGemmaProblem(const ModelSpec& spec) {
   if (!spec.window) return SpecProblem{"window", "is missing; give the number of keys"};
   if (std::ssize(spec.windowed) != spec.layers) {
     return SpecProblem{"window_pattern",
-                       fmt::format("says of {} layers whether they have a window, "
+                       fmt::format("says of {} whether they have a window, "
                                    "but the model has {}",
-                                   spec.windowed.size(), spec.layers)};
+                                   Counted(spec.windowed.size(), "layer"), spec.layers)};
   }
   if (spec.query_pre_attn_scalar < 1) {
     return SpecProblem{"query_pre_attn_scalar",

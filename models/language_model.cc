@@ -7,6 +7,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "models/config_keys.h"
 #include "models/family.h"
@@ -366,8 +367,9 @@ std::optional<SpecProblem> FindProblem(const ModelSpec& spec) {
                        fmt::format("{} do not divide the {} heads", spec.kv_heads, spec.heads)};
   }
   if (spec.heads * spec.head_width > kMaxWidth) {
-    return SpecProblem{"head_width", fmt::format("{} heads of {} are wider than {}", spec.heads,
-                                                 spec.head_width, kMaxWidth)};
+    return SpecProblem{"head_width",
+                       fmt::format("{} of {} {} wider than {}", Counted(spec.heads, "head"),
+                                   spec.head_width, spec.heads == 1 ? "is" : "are", kMaxWidth)};
   }
   const std::array<std::pair<const char*, double>, 3> rates = {{
       {"attention_dropout", spec.dropout.attention},

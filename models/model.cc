@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "graph/block.h"
 
@@ -57,7 +58,7 @@ int64_t Model::block_count() const {
 }
 
 std::string Model::title() const {
-  return fmt::format("{} model with {} layers", family_, block_count());
+  return fmt::format("{} model with {}", family_, Counted(block_count(), "layer"));
 }
 
 Model::Outputs Model::Build(graph::Builder& builder, Batch batch, Head head, bool training,
@@ -94,8 +95,8 @@ void Model::Fit(const ParameterInfo& parameter, std::span<const int64_t> shape,
   std::vector<int64_t> expected(parameter.shape.dims().begin(), parameter.shape.dims().end());
   expected[0] = new_tokens_.first;
   if (!std::ranges::equal(shape, expected)) {
-    throw UserError(fmt::format("has {} rows, not one for each of the {} tokens of config.json",
-                                shape.empty() ? 0 : shape[0], new_tokens_.first));
+    throw UserError(fmt::format("has {}, not one for each of the {} tokens of config.json",
+                                Counted(shape.empty() ? 0 : shape[0], "row"), new_tokens_.first));
   }
   const int64_t width = std::ssize(stored) / new_tokens_.first;
   std::vector<double> mean(static_cast<size_t>(width));

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "models/config_keys.h"
 #include "models/language_settings.h"
 #include "models/llama.h"
@@ -31,9 +32,10 @@ std::optional<SpecProblem> FindPhi3Problem(const ModelSpec& spec) {
                        "phi3 has none: leave it out, say false, or use family: llama"};
   }
   if (spec.heads * spec.head_width != spec.width) {
-    return SpecProblem{"head_width", fmt::format("{} heads of {} are not as wide as the model, {}, "
+    return SpecProblem{"head_width", fmt::format("{} of {} {} not as wide as the model, {}, "
                                                  "as phi3's must be",
-                                                 spec.heads, spec.head_width, spec.width)};
+                                                 Counted(spec.heads, "head"), spec.head_width,
+                                                 spec.heads == 1 ? "is" : "are", spec.width)};
   }
   if (spec.rope_scaling && spec.rope_scaling->type != RopeScaling::Type::kLongrope) {
     return SpecProblem{"rope_scaling", "phi3 has longrope alone"};

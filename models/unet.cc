@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/settings.h"
 #include "models/family.h"
@@ -126,9 +127,9 @@ class UNet final : public Model {
       const int64_t size = settings.Int(side);
       if (size % step == 0) continue;
       throw SettingError(side,
-                         fmt::format("{} cannot be halved {} times, once for each level below "
+                         fmt::format("{} cannot be halved {}, once for each level below "
                                      "the first; give a multiple of {}, or fewer levels",
-                                     size, settings.Int("levels") - 1, step));
+                                     size, Counted(settings.Int("levels") - 1, "time"), step));
     }
     int64_t pixels = settings.Int("image_height") * settings.Int("image_width") / (step * step);
     if (is_volume()) pixels *= settings.Int("image_depth") / step;
@@ -139,8 +140,8 @@ class UNet final : public Model {
   }
 
   std::string title() const override {
-    return fmt::format("{} U-Net with {} levels", is_volume() ? "3-D" : "2-D",
-                       settings().Int("levels"));
+    return fmt::format("{} U-Net with {}", is_volume() ? "3-D" : "2-D",
+                       Counted(settings().Int("levels"), "level"));
   }
   CheckpointTable checkpoint_table() const override;
   Misfit OnMisfit(const ParameterInfo& parameter) const override {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "graph/block.h"
 #include "graph/builder.h"
@@ -181,8 +182,9 @@ graph::PassResult PlaceOnHost::Run(Program& program) {
     bytes += program.tensor(id).bytes();
     ++tensors;
   }
-  return {tensors > 0, fmt::format("{} tensors of parameters, {}, live on the host", tensors,
-                                   FormatBytes(bytes))};
+  return {tensors > 0,
+          fmt::format("{} of parameters, {}, {} on the host", Counted(tensors, "tensor"),
+                      FormatBytes(bytes), tensors == 1 ? "lives" : "live")};
 }
 
 graph::PassResult HostParameters::Run(Program& program) {
@@ -199,7 +201,8 @@ graph::PassResult HostParameters::Run(Program& program) {
     residencies += group.residencies.size();
     bytes += group.to_load;
   }
-  return {true, fmt::format("{} stays on the device, {} to load", residencies, FormatBytes(bytes))};
+  return {true, fmt::format("{} on the device, {} to load", Counted(residencies, "stay"),
+                            FormatBytes(bytes))};
 }
 
 }  // namespace plimsoll::optim

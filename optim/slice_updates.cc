@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "graph/block.h"
 #include "graph/builder.h"
 #include "graph/tensor_ids.h"
@@ -125,7 +126,7 @@ class Slicer {
 
 graph::PassResult SliceUpdates::Run(Program& program) {
   const int sliced = Slicer(program).Run();
-  return {sliced > 0, fmt::format("the updates of {} parameters are sliced", sliced)};
+  return {sliced > 0, fmt::format("the updates of {} are sliced", Counted(sliced, "parameter"))};
 }
 
 }  // namespace plimsoll::optim

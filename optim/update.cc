@@ -6,6 +6,7 @@
 #include <ranges>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/glob.h"
 #include "graph/builder.h"
@@ -328,7 +329,7 @@ graph::PassResult Update::Run(graph::Program& program) {
     ops::Increment(g, averages, common.apply);
     for (const Value value : averaged) EmitAverageOf(g, value, averages, common.apply, options_);
   }
-  return {true, std::to_string(gradients.size()) + " parameters"};
+  return {true, Counted(gradients.size(), "parameter")};
 }
 
 }  // namespace plimsoll::optim

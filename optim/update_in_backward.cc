@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "graph/builder.h"
 #include "graph/dependencies.h"
@@ -203,8 +204,8 @@ graph::PassResult UpdateInBackward::Run(Program& program) {
   mover.Apply();
   int64_t bytes = 0;
   for (TensorId id : gradients) bytes += program.tensor(id).bytes();
-  return {true,
-          fmt::format("updates moved of {} gradients, {}", gradients.size(), FormatBytes(bytes))};
+  return {true, fmt::format("updates moved of {}, {}", Counted(gradients.size(), "gradient"),
+                            FormatBytes(bytes))};
 }
 
 }  // namespace plimsoll::optim

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "base/bytes.h"
 #include "graph/builder.h"
@@ -59,8 +60,8 @@ class CodesGatherer {
     for (GatheredWeight& weight : weights_) bytes += Retype(weight);
     for (const Node& node : nodes) Put(node);
     program_.DropUnusedTensors();
-    return {true,
-            fmt::format("codes of {} weights gathered, {}", weights_.size(), FormatBytes(bytes))};
+    return {true, fmt::format("codes of {} gathered, {}", Counted(weights_.size(), "weight"),
+                              FormatBytes(bytes))};
   }
 
  private:

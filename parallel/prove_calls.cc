@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
+
 namespace plimsoll::parallel {
 namespace {
 
@@ -42,8 +44,8 @@ std::string FirstDifference(const RankCalls& first, int64_t first_rank, const Ra
     const CallList& of_first = *first.lists[first.order[run].list];
     const CallList& of_other = *other.lists[other.order[run].list];
     if (of_first.program == of_other.program && first_times != times) {
-      return fmt::format("rank {} is {} {} times, and rank {} {}", rank, In(of_other), times,
-                         first_rank, first_times);
+      return fmt::format("rank {} is {} {}, and rank {} {}", rank, In(of_other),
+                         Counted(times, "time"), first_rank, first_times);
     }
     if (&of_first == &of_other && std::ranges::none_of(of_first.calls, &RankCall::transfer)) {
       continue;
@@ -62,8 +64,8 @@ std::string FirstDifference(const RankCalls& first, int64_t first_rank, const Ra
                        CallAt(of_other, call), first_rank, CallAt(of_first, call));
   }
   if (first.order.size() == other.order.size()) return "";
-  return fmt::format("rank {} runs {} lists of calls, and rank {} {}", rank, other.order.size(),
-                     first_rank, first.order.size());
+  return fmt::format("rank {} runs {} of calls, and rank {} {}", rank,
+                     Counted(other.order.size(), "list"), first_rank, first.order.size());
 }
 
 // Replays the calls of all ranks until none can continue.

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "graph/block.h"
 #include "graph/tensor_ids.h"
@@ -49,8 +50,9 @@ class StageMap::Finder {
   void FindStagesOfBlocks(std::span<const int64_t> blocks) {
     const int64_t count = std::accumulate(blocks.begin(), blocks.end(), int64_t{0});
     if (count != blocks_.count()) {
-      throw UserError(fmt::format("stages of {} blocks are {} blocks, but the model has {}",
-                                  fmt::join(blocks, ", "), count, blocks_.count()));
+      throw UserError(fmt::format("stages of {} blocks are {}, but the model has {}",
+                                  fmt::join(blocks, ", "), Counted(count, "block"),
+                                  blocks_.count()));
     }
     for (size_t stage = 0; stage < blocks.size(); ++stage) {
       of_blocks_.insert(of_blocks_.end(), static_cast<size_t>(blocks[stage]),

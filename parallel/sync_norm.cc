@@ -5,6 +5,7 @@
 #include <map>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "graph/builder.h"
 #include "graph/tensor_ids.h"
@@ -38,7 +39,7 @@ graph::PassResult SyncNorm::Run(graph::Program& program) {
     if (node.outputs[2] != graph::kNoTensor) merged_of[node.outputs[2]] = merged.unbiased;
     ++norms;
   }
-  return {norms > 0, fmt::format("{} norms over {} ranks", norms, ranks_)};
+  return {norms > 0, fmt::format("{} over {} ranks", Counted(norms, "norm"), ranks_)};
 }
 
 }  // namespace plimsoll::parallel

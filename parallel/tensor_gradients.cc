@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "graph/builder.h"
 #include "graph/step_shape.h"
@@ -88,8 +89,8 @@ class Completer {
       program_.mutable_nodes().push_back(std::move(node));
     }
     return {!sums_.empty() || !split_.empty(),
-            fmt::format("{} gradients summed, those of {} split parameters in one norm",
-                        sums_.size(), split_.size())};
+            fmt::format("{} summed, those of {} in one norm", Counted(sums_.size(), "gradient"),
+                        Counted(split_.size(), "split parameter"))};
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "base/error.h"
 #include "graph/builder.h"
@@ -56,8 +57,9 @@ class Splitter {
     }
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
     for (const Node& node : nodes) Convert(node);
-    return {split > 0, fmt::format("{} parameters shared by {} ranks, {} sums among them", split,
-                                   options_.ranks, sums_)};
+    return {split > 0,
+            fmt::format("{} shared by {} ranks, {} among them", Counted(split, "parameter"),
+                        options_.ranks, Counted(sums_, "sum"))};
   }
 
  private:

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "base/bytes.h"
 #include "graph/block.h"
@@ -61,8 +62,9 @@ class Divider {
     }
     for (const auto& [view, part] : instead_) program_.mutable_tensor(view).persistent = false;
     program_.DropUnusedTensors();
-    return {!shapes_.empty(), fmt::format("{} parameters divided, {} instead of {}", shapes_.size(),
-                                          FormatBytes(bytes_), FormatBytes(whole_bytes_))};
+    return {!shapes_.empty(),
+            fmt::format("{} divided, {} instead of {}", Counted(shapes_.size(), "parameter"),
+                        FormatBytes(bytes_), FormatBytes(whole_bytes_))};
   }
 
  private:
@@ -125,7 +127,7 @@ class GatherJoiner {
       left.push_back(std::move(node));
     }
     program_.DropUnusedTensors();
-    return {true, fmt::format("{} gathers left out", joined_)};
+    return {true, fmt::format("{} left out", Counted(joined_, "gather"))};
   }
 
  private:
@@ -258,7 +260,8 @@ graph::PassResult PrefetchParameters::Run(Program& program) {
     insert(std::move(node), previous);
   }
   program.mutable_nodes() = std::move(result);
-  return {starts > 0, fmt::format("{} parameters start to arrive a block ahead", starts)};
+  return {starts > 0, fmt::format("{} {} to arrive a block ahead", Counted(starts, "parameter"),
+                                  starts == 1 ? "starts" : "start")};
 }
 
 }  // namespace plimsoll::parallel

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "base/bytes.h"
 #include "graph/builder.h"
@@ -84,7 +85,7 @@ class Divider {
         fmt::format("{} of optimizer state instead of {}", FormatBytes(state_bytes_),
                     FormatBytes(whole_state_bytes_));
     return {updates || options_.carry != Carry::kNone,
-            fmt::format("{} parameters divided, {}", divided_.size(),
+            fmt::format("{} divided, {}", Counted(divided_.size(), "parameter"),
                         updates ? state : "gradients carried in parts")};
   }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "reports/page.h"
@@ -102,7 +103,7 @@ ordered_json ImagesView(const char* title, int64_t steps_done, const std::string
                         ordered_json images) {
   return {{"type", "images"},
           {"title", title},
-          {"note", "After " + std::to_string(steps_done) + note},
+          {"note", "After " + Counted(steps_done, "step") + note},
           {"images", std::move(images)}};
 }
 
@@ -161,15 +162,14 @@ std::optional<std::string> RunPage::Add(const ordered_json& row) {
 void RunPage::ShowMistakes(int64_t steps_done, ordered_json images) {
   mistakes_ = nullptr;
   if (images.empty()) return;
-  mistakes_ =
-      ImagesView("Held out: the surest mistakes", steps_done,
-                 " steps: the label, not what the model took the image for.", std::move(images));
+  mistakes_ = ImagesView("Held out: the surest mistakes", steps_done,
+                         ": the label, not what the model took the image for.", std::move(images));
   if (!facts_.class_names.empty()) mistakes_["names"] = facts_.class_names;
 }
 
 void RunPage::ShowSlices(int64_t steps_done, const std::string& colours, ordered_json images) {
   slices_ = ImagesView("Held out: slices", steps_done,
-                       " steps: the image, with labels, with predictions. Of each sample the slice "
+                       ": the image, with labels, with predictions. Of each sample the slice "
                        "with the most foreground. Classes from 1 on are " +
                            colours + ".",
                        std::move(images));
@@ -177,7 +177,7 @@ void RunPage::ShowSlices(int64_t steps_done, const std::string& colours, ordered
 
 void RunPage::ShowImages(int64_t steps_done, const std::string& png) {
   images_ = ImagesView("Images that the model makes", steps_done,
-                       " steps, of the same noise in each evaluation; samples/ has the earlier "
+                       ", of the same noise in each evaluation; samples/ has the earlier "
                        "ones.",
                        ordered_json::array({{{"caption", ""}, {"png", png}}}));
 }
@@ -260,8 +260,8 @@ ordered_json RunPage::Views(const std::string& state) const {
     if (member == last_evaluation_.end()) continue;
     views.push_back({{"type", "matrix"},
                      {"title", "Held out: " + matrix.metric},
-                     {"note", "After " + last_evaluation_.at("step").dump() +
-                                  " steps. A cell is as dark as its share of its row."},
+                     {"note", "After " + Counted(last_evaluation_.at("step").dump(), "step") +
+                                  ". A cell is as dark as its share of its row."},
                      {"rows", matrix.rows},
                      {"columns", matrix.columns},
                      {"counts", member->at("sum")}});

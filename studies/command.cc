@@ -90,8 +90,8 @@ void RefuseMany(const Study& study, const config::RunConfig& base, size_t runs, 
       seconds ? fmt::format(", about {} in all",
                             FormatDuration(*seconds * static_cast<double>(runs) / jobs))
               : "";
-  throw UserError(fmt::format("{}: {} runs{}; give --yes to start them, or shorten the axes",
-                              study.file, runs, time));
+  throw UserError(fmt::format("{}: {}{}; give --yes to start them, or shorten the axes", study.file,
+                              Counted(runs, "run"), time));
 }
 
 // Throws for a study without any result, whatever the status of its rows.

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <variant>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/statistics.h"
 #include "trainer/config/yaml_tree.h"
@@ -92,7 +93,8 @@ ordered_json BitsText(const View& view) {
   const std::string& other = view.rows[static_cast<size_t>(comparison.same_as)].name;
   if (!comparison.same_bits) return "DIFFER from " + other;
   if (comparison.same_steps == comparison.steps) return "= " + other;
-  return fmt::format("= {} in {} of {} steps", other, comparison.same_steps, comparison.steps);
+  return fmt::format("= {} in {} of {}", other, comparison.same_steps,
+                     Counted(comparison.steps, "step"));
 }
 
 // The value as an integer in JSON and CSV, if the unit is one of counts.

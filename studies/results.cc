@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/folder_lock.h"
 #include "base/input_file.h"
@@ -47,7 +48,7 @@ void AddChecks(const std::string& directory, Row& row) {
 std::string DescribeUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {
   const config::RunConfig config = config::Load(directory + "/config.yaml").config;
   const std::string steps =
-      fmt::format("{} of {} steps", metrics.loss.size(), config.train.StepsToMake());
+      fmt::format("{} of {}", metrics.loss.size(), Counted(config.train.StepsToMake(), "step"));
   if (const std::optional<std::string> holder = LockHolder(directory)) {
     return fmt::format("{} so far; {} trains there", steps, *holder);
   }

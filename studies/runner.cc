@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/output_file.h"
 #include "base/random.h"
@@ -159,14 +160,14 @@ class Runner {
 
   bool Run() {
     const size_t sharing = LeftSharing();
-    watcher_.say(fmt::format("{}: {} rows, {} runs of {} steps left to make{}, in {}", study_.file,
-                             rows_.size(), runs_.size(), all_steps_,
-                             sharing == 0
-                                 ? ""
-                                 : fmt::format(" ({} of them of fewer, which share the losses of "
-                                               "another row or run)",
-                                               sharing),
-                             directory_.path()));
+    watcher_.say(fmt::format(
+        "{}: {}, {} of {} left to make{}, in {}", study_.file, Counted(rows_.size(), "row"),
+        Counted(runs_.size(), "run"), Counted(all_steps_, "step"),
+        sharing == 0 ? ""
+                     : fmt::format(" ({} of them of fewer, which share the losses of "
+                                   "another row or run)",
+                                   sharing),
+        directory_.path()));
     while (!watcher_.stopped()) {
       all_ -= DropFailedRows();
       while (static_cast<int>(active_.size()) < options_.jobs && StartOne()) continue;
@@ -281,8 +282,8 @@ class Runner {
     if (variation < kSteady) return "";
     runs_.push_back({row, made_[row]});
     all_ = std::max(all_, ended_ + active_.size() + runs_.size());
-    return fmt::format("its times vary by {:.1f} %, so that it runs again, {} of at most {} times",
-                       variation * 100, made_[row] - planned + 1, kMostRepeats);
+    return fmt::format("its times vary by {:.1f} %, so that it runs again, {} of at most {}",
+                       variation * 100, made_[row] - planned + 1, Counted(kMostRepeats, "time"));
   }
 
   static std::string PassDirectory(const Active& active) {

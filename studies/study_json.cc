@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/amounts.h"
 #include "base/spelling.h"
 #include "studies/figures.h"
 
@@ -51,9 +52,9 @@ std::string UnsteadyText(const std::vector<Row>& rows) {
   if (names.empty()) return "";
   return fmt::format(
       "Times are not to be trusted: steps of one and the same program vary by more than {:.0f} % "
-      "(the range between their quartiles over the median) in {} of {} rows ({}). The machine was "
+      "(the range between their quartiles over the median) in {} of {} ({}). The machine was "
       "busy, or its clock changed.",
-      kSteady * 100, names.size(), rows.size(), ListOf(names, kShown));
+      kSteady * 100, names.size(), Counted(rows.size(), "row"), ListOf(names, kShown));
 }
 
 // A sentence that names the rows whose speed is in steps; empty: no such row.
@@ -84,9 +85,9 @@ std::string SharedText(const std::vector<Row>& rows) {
   }
   if (runs == 0) return "";
   return fmt::format(
-      "{} runs that must have the losses of another to the bit were trained for {} of {} steps, in "
-      "which they had them; the rest of their curves and their held-out losses are the other's",
-      runs, least, all);
+      "{} that must have the losses of another to the bit {} trained for {} of {}, in which these "
+      "are the same; the rest of the curve and the held-out loss are the other's",
+      Counted(runs, "run"), runs == 1 ? "was" : "were", least, Counted(all, "step"));
 }
 
 ordered_json FactsOf(const ordered_json& rows, const std::vector<Row>& results) {
@@ -138,8 +139,8 @@ ordered_json StudyJson(const StudyFacts& study) {
     most_steps = std::max(most_steps, steps);
   }
   ordered_json json = {{"title", study.title}};
-  json["subtitle"] =
-      fmt::format("up to {} timed steps a row, after {} of warm-up", most_steps, study.warmup);
+  json["subtitle"] = fmt::format("up to {} a row, after {} of warm-up",
+                                 Counted(most_steps, "timed step"), study.warmup);
   if (const std::string text = UnsteadyText(study.rows); !text.empty()) json["warning"] = text;
   json["facts"] = FactsOf(rows, study.rows);
   json["columns"] = ColumnsOf(rows, study.columns);

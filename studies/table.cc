@@ -10,7 +10,6 @@
 #include "base/replaced.h"
 #include "reports/metric_files.h"
 #include "reports/study_page.h"
-#include "reports/study_page.h"
 #include "reports/timeline_views.h"
 
 namespace plimsoll::studies {
@@ -253,10 +252,11 @@ constexpr size_t kSamples = 160;
 std::string LawText(const ordered_json& law) {
   const auto broken = law.at("broken").get<std::vector<std::string>>(),
              untold = law.at("untold").get<std::vector<std::string>>();
-  std::string text = broken.empty()
-                         ? fmt::format("checked {} times, holds", law.at("checked").get<int>())
-                         : fmt::format("BROKEN {} times", broken.size());
-  if (!untold.empty()) text += fmt::format("; {} times not told, since times vary", untold.size());
+  std::string text = broken.empty() ? fmt::format("checked {}, holds",
+                                                  Counted(law.at("checked").get<int>(), "time"))
+                                    : "BROKEN " + Counted(broken.size(), "time");
+  if (!untold.empty())
+    text += fmt::format("; {} not told, since times vary", Counted(untold.size(), "time"));
   for (const std::string& sentence : broken) text += "\n  " + sentence;
   return text;
 }

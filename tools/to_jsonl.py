@@ -67,7 +67,7 @@ def csv_rows(path, delimiter):
                 if not values:
                     continue
                 if len(values) != len(names):
-                    raise Mistake(f"{path}:{number}: has {len(values)} values, and there are {len(names)} columns")
+                    raise Mistake(f"{path}:{number}: has {len(values)} value{'' if len(values) == 1 else 's'}, and there are {len(names)} columns")
                 yield number, dict(zip(names, values))
     except UnicodeDecodeError:
         raise Mistake(f"{path}: is no UTF-8 after line {number}; convert it (iconv -f ENCODING -t UTF-8)") from None
@@ -187,7 +187,7 @@ def convert(arguments):
         count = write(files, columns, out)
         if count == 0:
             raise Mistake(f"{arguments.source[0]}: has no rows")
-    print(f"{target}: {count} lines of {len(files)} file{'' if len(files) == 1 else 's'}")
+    print(f"{target}: {count} line{'' if count == 1 else 's'} of {len(files)} file{'' if len(files) == 1 else 's'}")
 
 
 def main():

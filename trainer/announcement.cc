@@ -17,7 +17,7 @@ std::string Header(const config::RunConfig& config, const models::Model& model) 
   const std::string gpu = GpuFrom(config);
   return fmt::format("plimsoll {} ({}): {} with {}, {}, run in {}\n", Version(), Commit(),
                      model.family(), ParametersText(model, options),
-                     gpu.empty() ? fmt::format("{} threads", options.threads) : "on " + gpu,
+                     gpu.empty() ? Counted(options.threads, "thread") : "on " + gpu,
                      config.run.dir);
 }
 

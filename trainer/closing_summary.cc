@@ -26,8 +26,8 @@ std::string LossText(const RunResult& result) {
   const auto first =
       std::ranges::find_if(metrics.loss, [](double loss) { return !std::isnan(loss); });
   std::string text =
-      fmt::format("{:.4f} → {:.4f} in {} steps", first == metrics.loss.end() ? NAN : *first,
-                  metrics.loss.back(), metrics.loss.size());
+      fmt::format("{:.4f} → {:.4f} in {}", first == metrics.loss.end() ? NAN : *first,
+                  metrics.loss.back(), Counted(metrics.loss.size(), "step"));
   if (const auto& best = result.monitored) {
     text +=
         fmt::format(", held-out {} {:.4g} at best, after {}", best->metric, best->best, best->step);
@@ -126,7 +126,8 @@ std::string UpdatesText(const StepCounts& counts) {
   add(counts.overflows, "skipped by the loss scale");
   add(counts.spikes, "skipped for a divergence");
   add(counts.without_targets, "without targets");
-  return fmt::format("{} in {} steps; {}", counts.updates, counts.steps(), fmt::join(others, ", "));
+  return fmt::format("{} in {}; {}", counts.updates, Counted(counts.steps(), "step"),
+                     fmt::join(others, ", "));
 }
 
 std::string NoUpdateText(const StepCounts& counts) {
@@ -156,7 +157,8 @@ std::string ClosingSummary(const RunResult& result, const Closing& closing) {
   if (!closing.model.empty()) {
     text += fmt::format("\nmodel   {}", closing.model);
     if (!closing.averages.empty()) text += fmt::format(", averages in {}", closing.averages);
-    if (closing.weights_after) text += fmt::format(", as after {} steps", *closing.weights_after);
+    if (closing.weights_after)
+      text += fmt::format(", as after {}", Counted(*closing.weights_after, "step"));
   }
   if (!closing.report.empty()) text += fmt::format("\nreport  {}", closing.report);
   return text;

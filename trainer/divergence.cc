@@ -6,6 +6,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/amounts.h"
+
 namespace plimsoll::trainer {
 
 using config::DivergenceAction;
@@ -103,8 +105,8 @@ Verdict Divergence::Judge(int64_t step, size_t objective, const StepMetrics& met
                     "help",
                     metrics.loss_scale, amp_.min_scale);
     return {Verdict::kStop,
-            fmt::format("{}: gradients overflowed in {} steps in a row (amp.max_skips), {}", where,
-                        metrics.skipped_in_a_row, scale)};
+            fmt::format("{}: gradients overflowed in {} in a row (amp.max_skips), {}", where,
+                        Counted(metrics.skipped_in_a_row, "step"), scale)};
   }
   if (problem.empty()) return {};
   return Answer(fmt::format("{}: {}", where, problem), metrics);
@@ -126,8 +128,8 @@ std::string Divergence::Problem(int64_t step, size_t objective, const StepMetric
   return fmt::format(
       "loss {:.4f} is a spike, beyond {:.4f}: {:g} standard deviations (divergence.spike) above "
       "the "
-      "mean of {} losses",
-      metrics.loss, limit, config_.spike, config_.window);
+      "mean of {}",
+      metrics.loss, limit, config_.spike, Counted(config_.window, "loss"));
 }
 
 Verdict Divergence::Answer(const std::string& problem, const StepMetrics& metrics) const {
@@ -143,9 +145,9 @@ Verdict Divergence::Answer(const std::string& problem, const StepMetrics& metric
                                           problem, metrics.skipped_in_a_row, kAdvice)};
     case DivergenceAction::kRollback:
       if (state_.rollbacks < config_.max_rollbacks) return {Verdict::kRollBack, problem};
-      return {Verdict::kStop, fmt::format("{}; stopped after {} rollbacks "
+      return {Verdict::kStop, fmt::format("{}; stopped after {} "
                                           "(divergence.max_rollbacks). {}",
-                                          problem, state_.rollbacks, kAdvice)};
+                                          problem, Counted(state_.rollbacks, "rollback"), kAdvice)};
   }
   return {Verdict::kStop, fmt::format("{}; stopped. {}", problem, kAdvice)};
 }

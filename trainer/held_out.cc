@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "base/error.h"
 #include "trainer/config/schema.h"
@@ -72,7 +73,7 @@ HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, 
   }
   state.without_gain = evaluation.best ? 0 : state.without_gain + 1;
   const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(session.metrics());
-  evaluation.text = fmt::format("evaluation after {} steps: held-out {} {:.4f}", steps,
+  evaluation.text = fmt::format("evaluation after {}: held-out {} {:.4f}", Counted(steps, "step"),
                                 evaluated.front().info.name, evaluation.metrics.front().loss);
   constexpr int kMost = 12;  // metrics in one line
   int scalars = 0;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/message.h"
 #include "data/images/preprocessor_config.h"
@@ -122,15 +123,16 @@ std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   const auto path = FindSnapshotAfter(run.config, evaluation.best_step, run.ranks);
   if (path) {
     ReadSnapshot(snapshots::Snapshot(*path), run.model, run.ranks, run.session);
-    run.progress.Line(fmt::format("weights after {} steps taken, of the best held-out {} {:.4f}",
-                                  evaluation.best_step, evaluation.monitor, evaluation.best));
+    run.progress.Line(fmt::format("weights after {} taken, of the best held-out {} {:.4f}",
+                                  Counted(evaluation.best_step, "step"), evaluation.monitor,
+                                  evaluation.best));
     return evaluation.best_step;
   }
   if (run.ranks.first()) {
     PrintWarning(fmt::format(
-        "there is no snapshot of the best evaluation, after {} steps: the weights are the last "
+        "there is no snapshot of the best evaluation, after {}: the weights are the last "
         "ones",
-        evaluation.best_step));
+        Counted(evaluation.best_step, "step")));
   }
   return std::nullopt;
 }

@@ -53,12 +53,11 @@ void StartingWeights::SayNewTokens() const {
   const models::Model::NewTokens& tokens = model.new_tokens();
   const int64_t count = tokens.end - tokens.first;
   if (count == 0 || !ranks.first()) return;
-  PrintProgress(fmt::format("model.vocab: {} new token{}: row{} of {} {} at the mean of {}'s\n",
-                            count, count == 1 ? "" : "s",
-                            count == 1 ? fmt::format(" {}", tokens.first)
-                                       : fmt::format("s {}-{}", tokens.first, tokens.end - 1),
-                            fmt::join(tokens.tables, " and "), count == 1 ? "begins" : "begin",
-                            config.model.init_from));
+  PrintProgress(fmt::format(
+      "model.vocab: {}: row{} of {} {} at the mean of {}'s\n", Counted(count, "new token"),
+      count == 1 ? fmt::format(" {}", tokens.first)
+                 : fmt::format("s {}-{}", tokens.first, tokens.end - 1),
+      fmt::join(tokens.tables, " and "), count == 1 ? "begins" : "begin", config.model.init_from));
   std::vector<std::string> frozen;
   std::ranges::copy_if(tokens.tables, std::back_inserter(frozen), [&](const std::string& table) {
     return MatchesAnyGlob(session.compiled().options.frozen, table);

@@ -161,11 +161,10 @@ std::string StepFeed::RatesText() const {
   if (busy == 0 || all == 0) return "";
   const auto samples = static_cast<double>(samples_);
   return fmt::format(
-      "data: {} worker{} can prepare {} samples/s, training took {}/s; {} of batches "
+      "data: {} can prepare {} samples/s, training took {}/s; {} of batches "
       "ready to be read",
-      workers_, workers_ == 1 ? "" : "s",
-      FormatCount(samples / busy * static_cast<double>(workers_)), FormatCount(samples / all),
-      FormatBytes(prefetcher_->bytes()));
+      Counted(workers_, "worker"), FormatCount(samples / busy * static_cast<double>(workers_)),
+      FormatCount(samples / all), FormatBytes(prefetcher_->bytes()));
 }
 
 std::optional<std::string> StepFeed::HeldBack() {

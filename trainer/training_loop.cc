@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/columns.h"
 #include "base/message.h"
 #include "runtime/process_memory.h"
@@ -160,8 +161,8 @@ std::string TrainingLoop::WayOn() const {
   if (status_.started == 0 || left_results_ || resume_command_.empty()) return "";
   const std::optional<int64_t> step = NewestSnapshot(directory_.path());
   if (!step) return "";
-  return fmt::format("; {} from the snapshot after {} steps",
-                     GoesOnText(resume_command_, run_.ranks.size()), *step);
+  return fmt::format("; {} from the snapshot after {}",
+                     GoesOnText(resume_command_, run_.ranks.size()), Counted(*step, "step"));
 }
 
 void TrainingLoop::EndStatus(RunStatus::State state, const std::string& reason) {
@@ -190,7 +191,7 @@ void TrainingLoop::Announce(const CompiledStep& compiled, const memory::DeviceRa
   run.gpu = run_.gpu_line;
   if (compiled.plan.host_arena_bytes > 0 && rates.copies_overlap()) run.link = LinkText(rates);
   if (run_.resumed != nullptr) {
-    run.resumed = fmt::format("goes on after {} steps, from {}", run_.resumed->step,
+    run.resumed = fmt::format("goes on after {}, from {}", Counted(run_.resumed->step, "step"),
                               run_.resumed->snapshot.path());
   }
   if (!run_.allocation.planned) {
@@ -249,8 +250,8 @@ bool TrainingLoop::StopAsked() {
 }
 
 void TrainingLoop::EndBySignal() {
-  progress_->Line(fmt::format("{}: stopping after {} steps; once more ends the run at once",
-                              signal_, steps_done_));
+  progress_->Line(fmt::format("{}: stopping after {}; once more ends the run at once", signal_,
+                              Counted(steps_done_, "step")));
   stopped_ = stopped_by_signal_ = true;
   Save(steps_done_);
   FinishSaving();
@@ -378,9 +379,9 @@ void TrainingLoop::RollBack(const Diverged& diverged) {
   steps_done_ = back.step;
   stopped_ = stopped_by_signal_ = false;
   log_->GoBack(back.step, run_.record.evaluation,
-               fmt::format("{}; back to the snapshot after {} steps and on with other data, the "
+               fmt::format("{}; back to the snapshot after {} and on with other data, the "
                            "learning rate now times {:g} (rollback {} of {})",
-                           diverged.text, back.step, divergence_->lr_factor(),
+                           diverged.text, Counted(back.step, "step"), divergence_->lr_factor(),
                            divergence_->state().rollbacks, run_.config.divergence.max_rollbacks));
   StartWatch();
 }
@@ -417,8 +418,8 @@ bool TrainingLoop::Evaluate(int64_t done) {
   }
   progress_->Line(evaluation.text);
   if (GainsNoMore(run_.config, state)) {
-    progress_->Line(
-        fmt::format("stopped early: {} evaluations without improvement", state.without_gain));
+    progress_->Line(fmt::format("stopped early: {} without improvement",
+                                Counted(state.without_gain, "evaluation")));
     stopped_ = true;
   }
   return evaluation.best;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/random_access_file.h"
 #include "data/images/image_set.h"
@@ -69,9 +70,9 @@ FolderImages::Decoded FolderImages::Decode(const std::vector<ImageFile>& files, 
     }
   }
   throw UserError(
-      fmt::format("data.folder: {} and the {} images behind it cannot be read; is it "
+      fmt::format("data.folder: {} and the {} behind it cannot be read; is it "
                   "the right folder?",
-                  files[static_cast<size_t>(number)].path, most - 1));
+                  files[static_cast<size_t>(number)].path, Counted(most - 1, "image")));
 }
 
 std::vector<uint8_t> FolderImages::Fitted(Decoded image) const {
@@ -130,10 +131,11 @@ int32_t FolderImages::DrawHeldOut(int64_t image, std::span<float> to) const {
 void FolderImages::CheckLabelsBelow(int64_t bound) const {
   const int64_t count = std::ssize(folder_.classes);
   if (count <= bound) return;
-  throw UserError(fmt::format(
-      "data.folder: has {} folders of classes, of which '{}' is number {}, but the "
-      "model tells apart {} classes, 0 to {}; set model.classes: {}",
-      count, folder_.classes[static_cast<size_t>(bound)], bound, bound, bound - 1, count));
+  throw UserError(
+      fmt::format("data.folder: has {} of classes, of which '{}' is number {}, but the "
+                  "model tells apart {}, 0 to {}; set model.classes: {}",
+                  Counted(count, "folder"), folder_.classes[static_cast<size_t>(bound)], bound,
+                  Counted(bound, "class"), bound - 1, count));
 }
 
 std::string FolderImages::WhyNot(const graph::Slot& slot) const {
@@ -144,9 +146,9 @@ std::string FolderImages::WhyNot(const graph::Slot& slot) const {
 std::string FolderImages::Summary() const {
   const std::span<const std::string> names(folder_.classes);
   if (names.empty())
-    return fmt::format("{} JPEG or PNG files with a number each", folder_.train.size());
-  return fmt::format("{} JPEG or PNG files {} {} classes ({}{})", folder_.train.size(),
-                     labels() == nullptr ? "in" : "with any of", names.size(),
+    return fmt::format("{} with a number each", Counted(folder_.train.size(), "JPEG or PNG file"));
+  return fmt::format("{} {} {} ({}{})", Counted(folder_.train.size(), "JPEG or PNG file"),
+                     labels() == nullptr ? "in" : "with any of", Counted(names.size(), "class"),
                      fmt::join(names.first(std::min(kNamedClasses, names.size())), ", "),
                      names.size() > kNamedClasses ? ", …" : "");
 }
@@ -182,8 +184,7 @@ std::string FolderImages::PreparationLines() const {
   if (reading_.fast) text += "  decoded fast: pixels near those of the files\n";
   text += reading_.augmentation.ChangesText();
   if (folder_.passed_over > 0) {
-    text += fmt::format("  {} other file{} ignored\n", folder_.passed_over,
-                        folder_.passed_over == 1 ? "" : "s");
+    text += fmt::format("  {} ignored\n", Counted(folder_.passed_over, "other file"));
   }
   return text;
 }
@@ -191,8 +192,8 @@ std::string FolderImages::PreparationLines() const {
 std::string FolderImages::Unread() const {
   const std::lock_guard lock(mutex_);
   if (unread_.empty()) return "";
-  return fmt::format("{} image{} could not be read, and others took the place; the first: {}",
-                     unread_.size(), unread_.size() == 1 ? "" : "s", first_problem_);
+  return fmt::format("{} could not be read, and others took the place; the first: {}",
+                     Counted(unread_.size(), "image"), first_problem_);
 }
 
 }  // namespace plimsoll::data

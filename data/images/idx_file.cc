@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "formats/compression.h"
 
@@ -21,9 +22,7 @@ uint32_t BigEndian(const uint8_t* bytes) {
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
 }
 
-std::string DimensionsText(int dimensions) {
-  return fmt::format("{} dimension{}", dimensions, dimensions == 1 ? "" : "s");
-}
+std::string DimensionsText(int dimensions) { return Counted(dimensions, "dimension"); }
 
 // Receives the content of a file in pieces, and checks each piece before it stores it.
 class IdxReader {

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/random.h"
 
 namespace plimsoll::data {
@@ -240,8 +241,8 @@ std::string Augmentation::ChangesText() const {
         jitter.brightness, jitter.contrast, jitter.saturation, jitter.hue);
   }
   if (operations > 0) {
-    text += fmt::format("  changed by {} operations of strength {} of {}\n", operations, strength,
-                        kStrengths - 1);
+    text += fmt::format("  changed by {} of strength {} of {}\n", Counted(operations, "operation"),
+                        strength, kStrengths - 1);
   }
   if (erase_probability > 0) {
     text += fmt::format("  partly erased with probability {:.4g}\n", erase_probability);

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/mapped_file.h"
@@ -71,9 +72,10 @@ LabelledImages ReadIdx(const std::string& folder, Names names) {
   auto [labels_path, labels] = read(names[1], 1);
   if (images.shape[0] != labels.shape[0]) {
     throw UserError(
-        fmt::format("{}: has {} labels for the {} images of {}; take both from one "
+        fmt::format("{}: has {} for the {} of {}; take both from one "
                     "data set",
-                    labels_path, labels.shape[0], images.shape[0], images_path));
+                    labels_path, Counted(labels.shape[0], "label"),
+                    Counted(images.shape[0], "image"), images_path));
   }
   CheckLabels(labels.values, labels_path);
   return {.size = {images.shape[1], images.shape[2], 1},

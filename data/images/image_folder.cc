@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/mapped_file.h"
@@ -242,10 +243,11 @@ ImageFolder FindImages(const std::string& folder, double eval_fraction, bool has
   } else if (eval_fraction > 0) {
     HoldOut(eval_fraction, true, found);
     if (found.held_out.empty()) {
-      throw UserError(fmt::format(
-          "{}: data.eval_fraction: {} of {} images in {} classes holds out none; give more images "
-          "or a larger fraction",
-          folder, eval_fraction, found.train.size(), found.classes.size()));
+      throw UserError(
+          fmt::format("{}: data.eval_fraction: {} of {} in {} holds out none; give more images "
+                      "or a larger fraction",
+                      folder, eval_fraction, Counted(found.train.size(), "image"),
+                      Counted(found.classes.size(), "class")));
     }
   }
   Shuffle(found.held_out);
@@ -309,9 +311,9 @@ ImageFolder FindListedImages(const std::string& folder, double eval_fraction, La
     HoldOut(eval_fraction, has_class, found);
     if (found.held_out.empty()) {
       throw UserError(
-          fmt::format("{}: data.eval_fraction: {} of {} images holds out none; give "
+          fmt::format("{}: data.eval_fraction: {} of {} holds out none; give "
                       "more images or a larger fraction",
-                      folder, eval_fraction, found.train.size()));
+                      folder, eval_fraction, Counted(found.train.size(), "image")));
     }
   }
   Shuffle(found.held_out);

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 
 namespace plimsoll::data {
@@ -21,9 +22,9 @@ void CheckBelow(const LabelledImages& images, int64_t bound) {
       std::ranges::upper_bound(images.files, number, {}, &LabelledImages::File::first);
   const LabelledImages::File& file = *std::prev(behind);
   throw UserError(
-      fmt::format("{}: image {} has label {}, but the model tells apart {} classes, 0 "
+      fmt::format("{}: image {} has label {}, but the model tells apart {}, 0 "
                   "to {}; raise model.classes, or name other images",
-                  file.path, number - file.first, *wrong, bound, bound - 1));
+                  file.path, number - file.first, *wrong, Counted(bound, "class"), bound - 1));
 }
 
 }  // namespace
@@ -60,8 +61,8 @@ std::string StoredImages::WhyNot(const graph::Slot& slot) const {
   if (shape.rank() != 4 || shape.dim(3) != canvas.channels) {
     return why + fmt::format(
                      " (height, width, channels); choose a model of images with "
-                     "{} channel{}, or other images by data.folder",
-                     canvas.channels, canvas.channels == 1 ? "" : "s");
+                     "{}, or other images by data.folder",
+                     Counted(canvas.channels, "channel"));
   }
   const ImageSize& own = files_.train.size;
   const bool can_pad =
@@ -72,8 +73,8 @@ std::string StoredImages::WhyNot(const graph::Slot& slot) const {
 }
 
 std::string StoredImages::Summary() const {
-  return fmt::format("{} images of {} in {} classes", files_.train.count(),
-                     files_.train.size.ToString(), files_.classes);
+  return fmt::format("{} of {} in {}", Counted(files_.train.count(), "image"),
+                     files_.train.size.ToString(), Counted(files_.classes, "class"));
 }
 
 std::string StoredImages::PreparationLines() const {
@@ -82,8 +83,8 @@ std::string StoredImages::PreparationLines() const {
     text += fmt::format("  padded to {}\n", seen_.canvas.ToString());
   }
   if (augmentation_.crop_padding > 0) {
-    text += fmt::format("  cropped at random out of {} pixels of padding\n",
-                        augmentation_.crop_padding);
+    text += fmt::format("  cropped at random out of {} of padding\n",
+                        Counted(augmentation_.crop_padding, "pixel"));
   }
   return text + augmentation_.ChangesText();
 }

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "data/class_names.h"
 #include "data/images/image_files.h"
@@ -60,9 +61,10 @@ std::vector<double> ByChannel(const Settings& settings, const std::string& name,
   const std::vector<double>& given = settings.Floats(name);
   if (given.size() == 1) return std::vector<double>(static_cast<size_t>(channels), given[0]);
   if (std::ssize(given) == channels) return given;
-  throw SettingError(name, fmt::format("{} numbers for images with {} channel{}; give one for "
-                                       "each channel, or one for all",
-                                       given.size(), channels, channels == 1 ? "" : "s"));
+  throw SettingError(name,
+                     fmt::format("{} for images with {}; give one for "
+                                 "each channel, or one for all",
+                                 Counted(given.size(), "number"), Counted(channels, "channel")));
 }
 
 double RescaleFrom(const Settings& settings) {
@@ -174,10 +176,9 @@ ImageSize CanvasOf(const ModelSizes& model) {
         "reads none; choose a model that classifies pictures");
   }
   if (images.dim(3) != 1 && images.dim(3) != 3) {
-    throw SettingError("folder",
-                       fmt::format("the model reads images of {} channels, and JPEG and PNG files "
-                                   "have 1 or 3; set model.channels: 3",
-                                   images.dim(3)));
+    throw SettingError("folder", fmt::format("the model reads images of {}, and JPEG and PNG files "
+                                             "have 1 or 3; set model.channels: 3",
+                                             Counted(images.dim(3), "channel")));
   }
   return {images.dim(1), images.dim(2), images.dim(3)};
 }
@@ -194,8 +195,8 @@ Resizing ResizingFrom(const Settings& settings, const ImageSize& canvas) {
   if (side >= longer) return {.height = side, .width = side};
   throw SettingError("resize",
                      fmt::format("the crop that the model sees, {}, is larger than an image whose "
-                                 "shorter side has {} pixels; give {} or more",
-                                 canvas.ToString(), side, longer));
+                                 "shorter side has {}; give {} or more",
+                                 canvas.ToString(), Counted(side, "pixel"), longer));
 }
 
 // Reads a range: two numbers, of which the first is not larger.

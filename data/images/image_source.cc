@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "data/images/image_mixing.h"
@@ -178,8 +179,9 @@ class ImageSource final : public Source {
         "data: {} to train on, {} per step, {:.1f} epochs{}\n", images_->Summary(),
         reading.samples_per_step,
         static_cast<double>(reading.samples) / static_cast<double>(images_->train_count()),
-        reading.held_out_targets ? fmt::format(", {} held-out images evaluated every {} steps",
-                                               *reading.held_out_targets, reading.eval_every)
+        reading.held_out_targets ? fmt::format(", {} evaluated every {}",
+                                               Counted(*reading.held_out_targets, "held-out image"),
+                                               Counted(reading.eval_every, "step"))
                                  : "");
     text += images_->PreparationLines();
     if (mixing_.mixup > 0) text += fmt::format("  mixed (mixup {:.4g})\n", mixing_.mixup);

@@ -12,6 +12,7 @@
 #include <set>
 #include <system_error>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "formats/compression.h"
 
@@ -249,9 +250,9 @@ std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns,
     globfree(&matches);
     if (names.size() > before) continue;
     if (left_out > 0) {
-      throw UserError(fmt::format(
-          "{}: '{}' matches {} name{}, all folders or excluded; name files, as in '{}/*'", key,
-          pattern, left_out, left_out == 1 ? "" : "s", pattern));
+      throw UserError(
+          fmt::format("{}: '{}' matches {}, all folders or excluded; name files, as in '{}/*'", key,
+                      pattern, Counted(left_out, "name"), pattern));
     }
     throw UserError(fmt::format(
         "{}: no file matches '{}'; check the path, which is relative to the folder Plimsoll was "

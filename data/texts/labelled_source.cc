@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "base/random.h"
@@ -124,10 +125,11 @@ LabelledSplit SplitByClass(std::vector<LabelledText> texts, LabelKind kind, doub
     }
   }
   if (held_out == 0) {
-    throw UserError(fmt::format(
-        "data.eval_fraction: {} of {} texts{} holds out none; give more texts or a "
-        "larger fraction",
-        fraction, texts.size(), one_class ? fmt::format(" in {} classes", by_class.size()) : ""));
+    throw UserError(
+        fmt::format("data.eval_fraction: {} of {}{} holds out none; give more texts or a "
+                    "larger fraction",
+                    fraction, Counted(texts.size(), "text"),
+                    one_class ? fmt::format(" in {}", Counted(by_class.size(), "class")) : ""));
   }
   // Texts are shuffled, since an evaluation may read only the first ones.
   LabelledSplit split;
@@ -207,16 +209,19 @@ class LabelledSource final : public Source {
   std::vector<std::string> class_names() const override { return classes_.names; }
   std::string Describe(const Reading& reading) const override {
     std::string text = fmt::format(
-        "data: {} texts {} to train on, {} per step, {:.3g} epochs{}\n", train_->count(),
+        "data: {} {} to train on, {} per step, {}{}\n", Counted(train_->count(), "text"),
         LabelsText(), reading.samples_per_step,
-        static_cast<double>(reading.samples) / static_cast<double>(train_->count()),
-        reading.held_out_targets ? fmt::format(", {} held-out texts evaluated every {} steps",
-                                               *reading.held_out_targets, reading.eval_every)
+        Counted(fmt::format("{:.3g}", static_cast<double>(reading.samples) /
+                                          static_cast<double>(train_->count())),
+                "epoch"),
+        reading.held_out_targets ? fmt::format(", {} evaluated every {}",
+                                               Counted(*reading.held_out_targets, "held-out text"),
+                                               Counted(reading.eval_every, "step"))
                                  : "");
     text += fmt::format("  {:.3g} % of the positions are padding", 100 * train_->padding());
     if (train_->truncated() > 0) {
-      text += fmt::format(", {} texts are cut off after {} tokens", train_->truncated(),
-                          train_->sequence());
+      text += fmt::format(", {} {} cut off after {} tokens", Counted(train_->truncated(), "text"),
+                          train_->truncated() == 1 ? "is" : "are", train_->sequence());
     }
     return text + "\n";
   }
@@ -226,8 +231,9 @@ class LabelledSource final : public Source {
     if (kind_ == LabelKind::kNumber) return "with a number each";
     constexpr size_t kNamed = 5;
     const std::span<const std::string> names(classes_.names);
-    return fmt::format("{} {} classes ({}{})", kind_ == LabelKind::kClass ? "in" : "with any of",
-                       names.size(), fmt::join(names.first(std::min(kNamed, names.size())), ", "),
+    return fmt::format("{} {} ({}{})", kind_ == LabelKind::kClass ? "in" : "with any of",
+                       Counted(names.size(), "class"),
+                       fmt::join(names.first(std::min(kNamed, names.size())), ", "),
                        names.size() > kNamed ? ", …" : "");
   }
 

@@ -158,12 +158,17 @@ class MaskedSource final : public Source {
         "data: {} {}tokens to train on, in {} {} of {}, {} per step{}{}\n", count(train_->tokens()),
         synthetic ? "random " : "", count(train_->pieces()), pairs_ ? "pairs of texts" : "texts",
         train_->sequence(), reading.samples_per_step,
-        synthetic ? ""
-                  : fmt::format(", {:.3g} epochs", static_cast<double>(reading.samples) /
-                                                       static_cast<double>(train_->pieces())),
-        reading.held_out_targets ? fmt::format(", {} held-out masks evaluated every {} steps",
-                                               count(*reading.held_out_targets), reading.eval_every)
-                                 : "");
+        synthetic
+            ? ""
+            : fmt::format(", {}",
+                          Counted(fmt::format("{:.3g}", static_cast<double>(reading.samples) /
+                                                            static_cast<double>(train_->pieces())),
+                                  "epoch")),
+        reading.held_out_targets
+            ? fmt::format(", {} evaluated every {}",
+                          Counted(count(*reading.held_out_targets), "held-out mask"),
+                          Counted(reading.eval_every, "step"))
+            : "");
     const double mask = settings_.Float("mask_share"), random = settings_.Float("random_share");
     text += fmt::format(
         "  masked: {:.3g} % of the {}, of which {:.3g} % become the mask, {:.3g} % a random "

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/random.h"
 #include "data/labels.h"
@@ -43,8 +44,8 @@ class SyntheticTexts final : public Source {
   }
 
   std::string Describe(const Reading& reading) const override {
-    return fmt::format("data: made-up texts of {} tokens, {} per step\n", model_.sequence,
-                       reading.samples_per_step);
+    return fmt::format("data: made-up texts of {}, {} per step\n",
+                       Counted(model_.sequence, "token"), reading.samples_per_step);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -145,10 +146,11 @@ BatchLoader::BatchLoader(std::vector<MixturePart> parts, const LoaderOptions& op
     has_ignored_ = has_ignored_ || read.has_ignored();
     pads_ = pads_ || read.rows() != nullptr;
     if (read.sequences() > 0 || parts.size() == 1) continue;
-    throw UserError(fmt::format(
-        "{}[{}] ({}): {} tokens are less than one window of {} + 1; give more data or lower "
-        "model.sequence",
-        key, part, parts[part].name, read.tokens(), o.sequence));
+    throw UserError(
+        fmt::format("{}[{}] ({}): {} {} less than one window of {} + 1; give more data or lower "
+                    "model.sequence",
+                    key, part, parts[part].name, Counted(read.tokens(), "token"),
+                    read.tokens() == 1 ? "is" : "are", o.sequence));
   }
   const PartOrder& only = parts_[0];
   if (parts_.size() > 1 || only.sequences() >= sequences_per_step()) return;
@@ -158,16 +160,18 @@ BatchLoader::BatchLoader(std::vector<MixturePart> parts, const LoaderOptions& op
       sequences_per_step(), o.batch, o.accumulate, o.data_ranks);
   if (only.rows() != nullptr) {
     throw UserError(
-        fmt::format("{}: {} examples give {} row{} of {} tokens, but {}; give more examples or "
+        fmt::format("{}: {} {} {} of {}, but {}; give more examples or "
                     "lower train.micro_batch or train.accumulate",
-                    key, only.rows()->counts().examples, only.sequences(),
-                    only.sequences() == 1 ? "" : "s", o.sequence, step));
+                    key, Counted(only.rows()->counts().examples, "example"),
+                    only.rows()->counts().examples == 1 ? "gives" : "give",
+                    Counted(only.sequences(), "row"), Counted(o.sequence, "token"), step));
   }
   const size_t files = only.stream().sources().size();
-  throw UserError(
-      fmt::format("{}: {} tokens in {} part{} give {} windows of {} + 1 tokens, but {}; give more "
-                  "data or lower train.micro_batch or model.sequence",
-                  key, tokens_, files, files == 1 ? "" : "s", only.sequences(), o.sequence, step));
+  throw UserError(fmt::format(
+      "{}: {} in {} {} {} of {} + 1 tokens, but {}; give more "
+      "data or lower train.micro_batch or model.sequence",
+      key, Counted(tokens_, "token"), Counted(files, "part"), tokens_ == 1 ? "gives" : "give",
+      Counted(only.sequences(), "window"), o.sequence, step));
 }
 
 int64_t BatchLoader::sequences_per_step() const {

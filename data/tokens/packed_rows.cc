@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/random.h"
 
@@ -100,9 +101,9 @@ void CheckExamples(const PackedRows::Counts& counts, bool empty, int64_t sequenc
   }
   if (empty) {
     throw UserError(fmt::format(
-        "{}: no example is left: all {} have more than model.sequence {} tokens, and "
+        "{}: no example is left: all {} have more than model.sequence {}, and "
         "data.too_long: drop leaves them out; use truncate or split, or raise model.sequence",
-        key, counts.examples, sequence));
+        key, counts.examples, Counted(sequence, "token")));
   }
 }
 
@@ -142,7 +143,7 @@ PackedRows::PackedRows(std::shared_ptr<const TokenSource> source, std::span<cons
       std::ssize(ends) > std::numeric_limits<int32_t>::max() ||
       (options.pairs && (std::ssize(ends) % 2 != 0 || options.too_long == TooLong::kSplit))) {
     throw InternalError(
-        fmt::format("packing: {} examples into rows of {}", std::ssize(ends), sequence));
+        fmt::format("packing: {} into rows of {}", Counted(std::ssize(ends), "example"), sequence));
   }
   if (options.pairs) {
     AddPairs(ends);
@@ -318,8 +319,9 @@ std::string PackingText(std::span<const PackedRows* const> parts) {
   if (options == nullptr) return "";
   const double places = static_cast<double>(all.rows) * static_cast<double>(options->sequence);
   std::string text =
-      fmt::format("  {} {} in {} rows of {} tokens, {:.1f} % full (data.packing: {})\n",
-                  all.examples, options->pairs ? "pairs" : "examples", all.rows, options->sequence,
+      fmt::format("  {} in {} of {}, {:.1f} % full (data.packing: {})\n",
+                  Counted(all.examples, options->pairs ? "pair" : "example"),
+                  Counted(all.rows, "row"), Counted(options->sequence, "token"),
                   100 * static_cast<double>(all.tokens) / places, NameOf(options->packing));
   if (all.without_targets > 0) {
     text +=
@@ -327,14 +329,15 @@ std::string PackingText(std::span<const PackedRows* const> parts) {
                     all.without_targets);
   }
   if (all.too_long > 0 && options->pairs) {
-    text += fmt::format("  {} of these pairs had more than {} tokens and {}\n", all.too_long,
-                        options->sequence,
+    text += fmt::format("  {} of these pairs had more than {} and {}\n", all.too_long,
+                        Counted(options->sequence, "token"),
                         options->too_long == TooLong::kDrop
                             ? TooLongText(TooLong::kDrop, options->sequence)
                             : "lost the ends of their longer texts (data.too_long: truncate)");
   } else if (all.too_long > 0) {
-    text += fmt::format("  {} of these examples had more than {} tokens and {}\n", all.too_long,
-                        options->sequence, TooLongText(options->too_long, options->sequence));
+    text += fmt::format("  {} of these examples had more than {} and {}\n", all.too_long,
+                        Counted(options->sequence, "token"),
+                        TooLongText(options->too_long, options->sequence));
   }
   return text;
 }

@@ -111,22 +111,24 @@ std::optional<int64_t> TokenData::epoch_samples() const {
 // The number of epochs in the run, over all its steps: "3.2 epochs".
 std::string TokenData::EpochsText(size_t part, const Reading& reading) const {
   const auto read = static_cast<double>(loader_.mixture().Count(part, reading.samples));
-  return fmt::format("{:.3g} epochs",
-                     read / static_cast<double>(loader_.parts()[part].sequences()));
+  return Counted(
+      fmt::format("{:.3g}", read / static_cast<double>(loader_.parts()[part].sequences())),
+      "epoch");
 }
 
 std::string TokenData::Describe(const Reading& reading) const {
   const std::vector<MixturePart>& parts = data_.train;
-  std::string text = fmt::format(
-      "data: {} tokens to train on, of a vocabulary of {}, {} per step{}{}\n",
-      FormatCount(static_cast<double>(loader_.tokens())), vocab_,
-      FormatCount(static_cast<double>(reading.samples_per_step) * MeanTokens(loader_)),
-      parts.size() == 1 && !synthetic_ ? ", " + EpochsText(0, reading) : "",
-      reading.held_out_targets
-          ? fmt::format(", {} held out {} evaluated every {} steps",
-                        FormatCount(static_cast<double>(*reading.held_out_targets)),
-                        PreferenceRows().empty() ? "tokens" : "pairs", reading.eval_every)
-          : "");
+  std::string text =
+      fmt::format("data: {} tokens to train on, of a vocabulary of {}, {} per step{}{}\n",
+                  FormatCount(static_cast<double>(loader_.tokens())), vocab_,
+                  FormatCount(static_cast<double>(reading.samples_per_step) * MeanTokens(loader_)),
+                  parts.size() == 1 && !synthetic_ ? ", " + EpochsText(0, reading) : "",
+                  reading.held_out_targets
+                      ? fmt::format(", {} held out {} evaluated every {}",
+                                    FormatCount(static_cast<double>(*reading.held_out_targets)),
+                                    PreferenceRows().empty() ? "tokens" : "pairs",
+                                    Counted(reading.eval_every, "step"))
+                      : "");
   SourceList all;
   for (const auto* held : {&data_.train, &data_.eval}) {
     for (const MixturePart& part : *held) {
@@ -139,9 +141,10 @@ std::string TokenData::Describe(const Reading& reading) const {
   text += PackingText(rows);
   if (without_targets_ > 0) {
     text += fmt::format(
-        "  {} of {} samples have no target that counts, as long prompts leave none; a step of such "
+        "  {} of {} {} no target that counts, as long prompts leave none; a step of such "
         "samples alone makes no update\n",
-        without_targets_, SamplesOf(loader_));
+        without_targets_, Counted(SamplesOf(loader_), "sample"),
+        without_targets_ == 1 ? "has" : "have");
   }
   if (parts.size() == 1) return text;
   for (size_t part = 0; part < parts.size(); ++part) {
@@ -167,10 +170,10 @@ HeldOutTokens::HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequ
     tokens = std::max(tokens, read.tokens());
   }
   if (all == 0) {
-    throw UserError(fmt::format(
-        "{}: {} tokens are less than one window of {} + 1; give more held-out data or lower "
-        "model.sequence",
-        key, tokens, sequence));
+    throw UserError(
+        fmt::format("{}: {} {} less than one window of {} + 1; give more held-out data or lower "
+                    "model.sequence",
+                    key, Counted(tokens, "token"), tokens == 1 ? "is" : "are", sequence));
   }
   // Each part gives samples in proportion to its weight, as far as it has them; larger parts give
   // the rest.

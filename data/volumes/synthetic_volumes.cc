@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/random.h"
 #include "data/source.h"
 #include "data/volumes/synthetic_volume.h"
@@ -91,12 +92,14 @@ class SyntheticVolumes final : public Source {
   std::string Describe(const Reading& reading) const override {
     const VolumeSize& size = options_.size;
     return fmt::format(
-        "data: {} made-up volumes of {} × {} × {} × {} in {} classes, {} per step{}\n",
-        volumes_ == 0 ? "endless" : std::to_string(volumes_), size.depth, size.height, size.width,
-        options_.channels, options_.classes, reading.samples_per_step,
+        "data: {} of {} × {} × {} × {} in {}, {} per step{}\n",
+        Counted(volumes_ == 0 ? "endless" : std::to_string(volumes_), "made-up volume"), size.depth,
+        size.height, size.width, options_.channels, Counted(options_.classes, "class"),
+        reading.samples_per_step,
         reading.held_out_targets
-            ? fmt::format(", {} held-out volumes evaluated every {} steps",
-                          *reading.held_out_targets / size.voxels(), reading.eval_every)
+            ? fmt::format(", {} evaluated every {}",
+                          Counted(*reading.held_out_targets / size.voxels(), "held-out volume"),
+                          Counted(reading.eval_every, "step"))
             : "");
   }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 
 namespace plimsoll::data {
@@ -43,8 +44,8 @@ void RequireFinite(const NiftiVolume& image, const std::string& path) {
   if (first == image.values.end()) return;
   const auto count = std::ranges::count_if(first, image.values.end(), std::not_fn(finite));
   throw UserError(
-      fmt::format("{}: {} voxel{} not finite, the first is {} with {}; set such voxels to a number",
-                  path, count, count == 1 ? " is" : "s are",
+      fmt::format("{}: {} {} not finite, the first is {} with {}; set such voxels to a number",
+                  path, Counted(count, "voxel"), count == 1 ? "is" : "are",
                   Place(image.grid, static_cast<size_t>(first - image.values.begin())), *first));
 }
 
@@ -72,8 +73,8 @@ void RequireSameGrid(const NiftiGrid& grid, const std::string& path, const Nifti
 void RequireLabelGrid(const NiftiGrid& label, const NiftiGrid& image, const VolumeFile& file) {
   if (label.channels != 1) {
     throw UserError(fmt::format(
-        "{}: has {} channels, and labels have one; write a number for each class into one channel",
-        file.label, label.channels));
+        "{}: has {}, and labels have one; write a number for each class into one channel",
+        file.label, Counted(label.channels, "channel")));
   }
   RequireSameGrid(label, file.label, image, file.images.front());
 }
@@ -182,11 +183,11 @@ VolumeSize WantedSize(const VolumeFile& file, const VolumeSize& size,
   const VolumeSize result = SizeAt(size, spacing, wanted);
   if (result.voxels() > options.most_voxels / channels) {
     throw UserError(
-        fmt::format("{}: with voxels of {:.6g} mm it has {} × {} × {} of them in {} channels, and "
+        fmt::format("{}: with voxels of {:.6g} mm it has {} × {} × {} of them in {}, and "
                     "at most {} are "
                     "read; take a wider spacing, or crop it",
                     file.images.front(), fmt::join(wanted, " × "), result.depth, result.height,
-                    result.width, channels, options.most_voxels));
+                    result.width, Counted(channels, "channel"), options.most_voxels));
   }
   return result;
 }

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/folders.h"
 
@@ -144,10 +145,10 @@ std::map<std::string, std::vector<std::string>> ImagesOf(const Part& part, int c
       const auto found = part.images.find(ChannelName(name, channel));
       if (found == part.images.end()) {
         throw UserError(fmt::format(
-            "{}/{}: there is no such file .nii or .nii.gz, and volumes here have {} channel{}; "
+            "{}/{}: there is no such file .nii or .nii.gz, and volumes here have {}; "
             "copy "
             "it there",
-            part.images_folder, ChannelName(name, channel), channels, channels == 1 ? "" : "s"));
+            part.images_folder, ChannelName(name, channel), Counted(channels, "channel")));
       }
       files.push_back(found->second);
     }

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <vector>
 
+#include "base/amounts.h"
+
 namespace plimsoll::data {
 namespace {
 
@@ -37,9 +39,9 @@ std::array<double, 3> SpacingFrom(const Settings& settings) {
   const std::vector<double>& given = settings.Floats("spacing");
   if (given.size() == 1) return {given[0], given[0], given[0]};
   if (given.size() == 3) return {given[0], given[1], given[2]};
-  throw SettingError("spacing", fmt::format("{} numbers; give one for each of z, y and x, or one "
+  throw SettingError("spacing", fmt::format("{}; give one for each of z, y and x, or one "
                                             "for all",
-                                            given.size()));
+                                            Counted(given.size(), "number")));
 }
 
 VolumeNormalisation NormalisationFrom(const Settings& settings) {

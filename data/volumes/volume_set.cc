@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/parallel_each.h"
 #include "base/settings.h"
@@ -44,10 +45,10 @@ std::string ProblemOf(const UserError& error, const VolumeSetOptions& options) {
 void RequireChannels(const VolumeSetOptions& options, const std::string& name, int64_t channels,
                      const std::string& first, int64_t expected) {
   if (channels == expected) return;
-  throw SettingError("folder",
-                     fmt::format("{}: {} has {} channels and {} has {}; name a folder whose "
-                                 "volumes all have the same number",
-                                 options.folder, name, channels, first, expected));
+  throw SettingError(
+      "folder", fmt::format("{}: {} has {} and {} has {}; name a folder whose "
+                            "volumes all have the same number",
+                            options.folder, name, Counted(channels, "channel"), first, expected));
 }
 
 // The volumes for training, and in `test` the held-out volumes.
@@ -64,10 +65,11 @@ VolumeFolder FilesToRead(const VolumeSetOptions& options) {
     return files;
   }
   if (options.held_out >= std::ssize(files.train)) {
-    throw SettingError("held_out",
-                       fmt::format("{} of the {} volumes for training in {} leaves "
-                                   "none to train on; hold out fewer",
-                                   options.held_out, files.train.size(), options.folder));
+    throw SettingError(
+        "held_out",
+        fmt::format("{} of {} for training in {} leaves "
+                    "none to train on; hold out fewer",
+                    options.held_out, Counted(files.train.size(), "volume"), options.folder));
   }
   const auto first = files.train.end() - options.held_out;
   files.test.assign(std::move_iterator(first), std::move_iterator(files.train.end()));

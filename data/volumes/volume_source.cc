@@ -104,9 +104,9 @@ class VolumeSource final : public Source {
         const int largest = of_class(*std::ranges::max_element(volume.labels, {}, of_class));
         if (largest < bound) continue;
         throw UserError(
-            fmt::format("{}: has label {}, but the model tells apart {} classes, 0 to "
+            fmt::format("{}: has label {}, but the model tells apart {}, 0 to "
                         "{}; raise model.classes, or name other volumes",
-                        volume.name, largest, bound, bound - 1));
+                        volume.name, largest, Counted(bound, "class"), bound - 1));
       }
     }
   }
@@ -178,18 +178,17 @@ std::string VolumeSource::Describe(const Reading& reading) const {
   const VolumeSet& set = *volumes_;
   const VolumeAugmentation& augmentation = sampling_.augmentation;
   std::string text = fmt::format(
-      "data: {} volume{} to train on, {} voxels with {} channel{}, in patches of {}, {} per step, "
+      "data: {} to train on, {} voxels with {}, in patches of {}, {} per step, "
       "{:.1f} epochs{}\n",
-      set.train.size(), set.train.size() == 1 ? "" : "s",
-      FormatCount(static_cast<double>(VoxelsToTrainOn())), sampling_.patch.channels,
-      sampling_.patch.channels == 1 ? "" : "s", Text(sampling_.patch.size),
+      Counted(set.train.size(), "volume"), FormatCount(static_cast<double>(VoxelsToTrainOn())),
+      Counted(sampling_.patch.channels, "channel"), Text(sampling_.patch.size),
       reading.samples_per_step,
       static_cast<double>(reading.samples) / static_cast<double>(set.train.size()),
       reading.held_out_targets
-          ? fmt::format(", {} voxels of {} held-out volume{} evaluated every {} steps",
+          ? fmt::format(", {} voxels of {} evaluated every {}",
                         FormatCount(static_cast<double>(*reading.held_out_targets)),
-                        set.held_out.size(), set.held_out.size() == 1 ? "" : "s",
-                        reading.eval_every)
+                        Counted(set.held_out.size(), "held-out volume"),
+                        Counted(reading.eval_every, "step"))
           : "");
   text += fmt::format("  {} in memory\n", FormatBytes(set.bytes()));
   text += fmt::format("  around foreground with probability {:.4g}\n", sampling_.foreground);
@@ -235,10 +234,9 @@ Sampling SamplingFrom(const Settings& settings, const PatchShape& patch) {
 // Throws a SettingError unless the model can read volumes with that number of channels.
 void RequireChannels(int64_t channels, const PatchShape& patch) {
   if (channels == patch.channels) return;
-  throw SettingError("folder",
-                     fmt::format("volumes have {} channel{}, and the model reads {}; set "
-                                 "model.channels: {}, or name other volumes",
-                                 channels, channels == 1 ? "" : "s", patch.channels, channels));
+  throw SettingError("folder", fmt::format("volumes have {}, and the model reads {}; set "
+                                           "model.channels: {}, or name other volumes",
+                                           Counted(channels, "channel"), patch.channels, channels));
 }
 
 void RequireFit(const std::string& name, const VolumeSize& size, const PatchShape& patch,

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "base/amounts.h"
+
 namespace plimsoll::graph {
 
 PassResult DropUnitScales::Run(Program& program) {
@@ -22,7 +24,7 @@ PassResult DropUnitScales::Run(Program& program) {
   }
   program.mutable_nodes() = std::move(kept);
   program.DropUnusedTensors();
-  return {!replaced.empty(), std::to_string(replaced.size()) + " nodes removed"};
+  return {!replaced.empty(), Counted(replaced.size(), "node") + " removed"};
 }
 
 }  // namespace plimsoll::graph

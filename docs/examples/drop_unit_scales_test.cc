@@ -17,7 +17,7 @@ forward
   DropUnitScales pass;
   const PassResult result = pass.Run(program);
   EXPECT_TRUE(result.changed);
-  EXPECT_EQ(result.summary, "1 nodes removed");
+  EXPECT_EQ(result.summary, "1 node removed");
   ExpectProgram(program, R"(program p
   tensor %x: f32[4] input persistent
 forward

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/amounts.h"
 #include "graph/builder.h"
 #include "ops/convolution/conv_geometry.h"
 #include "ops/data_movement/space_to_depth.h"
@@ -123,7 +124,7 @@ graph::PassResult PadChannels::Run(graph::Program& program) {
     }
     program.mutable_nodes().push_back(std::move(node));
   }
-  return {convolutions > 0, fmt::format("{} convolutions", convolutions)};
+  return {convolutions > 0, Counted(convolutions, "convolution")};
 }
 
 }  // namespace plimsoll::ops

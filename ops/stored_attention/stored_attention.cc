@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "graph/builder.h"
 #include "ops/attention/attention.h"
 #include "ops/elementwise/activations.h"
@@ -68,7 +69,7 @@ graph::PassResult StoredAttention::Run(graph::Program& program) {
     ++changed;
   }
   program.DropUnusedTensors();
-  return {changed > 0, std::to_string(changed) + " attentions with stored scores"};
+  return {changed > 0, Counted(changed, "attention") + " with stored scores"};
 }
 
 bool HasAttention(const graph::Program& program) {

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/message.h"
 #include "runtime/ranks/mpi_world.h"
@@ -67,10 +68,10 @@ World::World(double patience) : host_(HostName()), exceptions_(std::uncaught_exc
     const int found = all_->size();
     all_.reset();
     FinishMpi();
-    throw UserError(fmt::format(
-        "mpirun: the launcher started {} ranks, and MPI finds {}; launch with the mpirun "
-        "of Open MPI (mpirun --version), which belongs to the library that is loaded",
-        launched, found));
+    throw UserError(
+        fmt::format("mpirun: the launcher started {}, and MPI finds {}; launch with the mpirun "
+                    "of Open MPI (mpirun --version), which belongs to the library that is loaded",
+                    Counted(launched, "rank"), found));
   }
 }
 
@@ -116,9 +117,10 @@ void World::Watch(double patience, std::function<std::string()> doing) {
   const std::lock_guard lock(watched_);
   watchdog_.emplace(patience, [this, patience, doing = std::move(doing)] {
     PrintError(fmt::format(
-        "{}: parallel.timeout: no progress for {:g} seconds, {}: a rank or its GPU hangs, or what "
+        "{}: parallel.timeout: no progress for {}, {}: a rank or its GPU hangs, or what "
         "it does takes longer than that; ending all ranks",
-        all_ != nullptr ? fmt::format("rank {}", rank()) : host_, patience, doing()));
+        all_ != nullptr ? fmt::format("rank {}", rank()) : host_,
+        Counted(fmt::format("{:g}", patience), "second"), doing()));
     Abort(1);
   });
 }

@@ -246,7 +246,7 @@ backward
 TEST(Fp8Products, PreActivationsAreKeptAsCodes) {
   Program program = Parse(kFeedForward);
   Fp8Products pass({.codes = {.window = 4, .pre_activations = true}});
-  EXPECT_EQ(pass.Run(program).summary, "2 products of 8-bit codes, 1 pre-activations in 8 bits");
+  EXPECT_EQ(pass.Run(program).summary, "2 products of 8-bit codes, 1 pre-activation in 8 bits");
   graph::Simplify().Run(program);
   ExpectProgram(program, R"(program p
   …
@@ -312,7 +312,7 @@ forward
   %g = gelu(%h) {approximate="tanh"} @block.0
 )");
   EXPECT_EQ(Fp8Products({.codes = {.pre_activations = true}}).Run(program).summary,
-            "1 products of 8-bit codes");
+            "1 product of 8-bit codes");
 }
 
 // A frozen layer needs no gradient of its weight: nothing transposed waits.

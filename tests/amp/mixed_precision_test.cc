@@ -359,7 +359,7 @@ TEST(MixedPrecision, SaysWhatItDid) {
   Program program = Parse(kLinear);
   AmpOptions options = Bf16();
   EXPECT_EQ(MixedPrecision(options).Run(program).summary,
-            "1 nodes in bf16, 0 in f32, 1 casts added; 1 parameters in bf16, 0 in f32");
+            "1 node in bf16, 0 in f32, 1 cast added; 1 parameter in bf16, 0 in f32");
 }
 
 TEST(MixedPrecision, RefusesABackwardPass) {

@@ -83,7 +83,7 @@ TEST_F(WriteImagesTo, RefusesWhatCannotBe) {
   };
   using Options = WriteImagesOptions;
   EXPECT_NE(refused([](Options& o) { o.format = "gif"; }).find("--format gif"), std::string::npos);
-  EXPECT_NE(refused([](Options& o) { o.classes = {"a"}; }).find("1 names for 10 classes"),
+  EXPECT_NE(refused([](Options& o) { o.classes = {"a"}; }).find("1 name for 10 classes"),
             std::string::npos);
   EXPECT_NE(refused([](Options& o) {
               o.classes = {"a/b", "1", "2", "3", "4", "5", "6", "7", "8", "9"};

@@ -23,6 +23,26 @@ TEST(FormatCount, KeepsThreeDigits) {
   EXPECT_EQ(FormatCount(1.5e13), "15T");
 }
 
+TEST(Counted, NounsAgreeWithTheirNumber) {
+  EXPECT_EQ(Counted(0, "step"), "0 steps");
+  EXPECT_EQ(Counted(1, "sequence"), "1 sequence");
+  EXPECT_EQ(Counted(-1, "step"), "-1 steps");
+  EXPECT_EQ(Counted(12345, "token"), "12345 tokens");
+  EXPECT_EQ(Counted(1, "micro-batch"), "1 micro-batch");
+  EXPECT_EQ(Counted(2, "micro-batch"), "2 micro-batches");
+  EXPECT_EQ(Counted(2, "held-out class"), "2 held-out classes");
+  EXPECT_EQ(Counted(2, "epoch"), "2 epochs");
+  EXPECT_EQ(Counted(2, "box"), "2 boxes");
+  EXPECT_EQ(Counted(2, "entry"), "2 entries");
+  EXPECT_EQ(Counted(2, "day"), "2 days");
+}
+
+TEST(Counted, TakesNumbersAsTheyAreFormatted) {
+  EXPECT_EQ(Counted("1", "epoch"), "1 epoch");
+  EXPECT_EQ(Counted("1.0", "epoch"), "1.0 epochs");
+  EXPECT_EQ(Counted("85.2k", "parameter"), "85.2k parameters");
+}
+
 TEST(FormatWithDeviation, KeepsTheDigitsThatMeanSomething) {
   EXPECT_EQ(FormatWithDeviation(0.0096657, 0.0089), "0.010 ± 0.009");
   EXPECT_EQ(FormatWithDeviation(2.80581, 0.01234), "2.806 ± 0.012");

@@ -160,7 +160,7 @@ backward
   %d: f32[32] = scale(%flat) {factor=2.0}
 )");
   const graph::PassResult result = Offload().Run(program);
-  EXPECT_EQ(result.summary, "1 tensors wait on the host, activations 128 B → 0 B");
+  EXPECT_EQ(result.summary, "1 tensor waits on the host, activations 128 B → 0 B");
   graph::ExpectProgram(program, R"(program p
   tensor %x: f32[8,4] input persistent
 forward

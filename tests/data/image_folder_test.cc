@@ -295,7 +295,7 @@ TEST_F(ListedImages, NameTheLineOfAMistake) {
   expect("\n", {"train/metadata.jsonl", "is empty"});
   folder_.Write("train/metadata.jsonl", R"({"file_name": "0.png", "label": ["a"]})");
   ExpectUserError([&] { FindListed(LabelKind::kClasses, 2, 0.5); },
-                  {"data.eval_fraction: 0.5 of 1 images holds out none"});
+                  {"data.eval_fraction: 0.5 of 1 image holds out none"});
   List("test/", {"[\"z\"]"});
   ExpectUserError([&] { FindListed(LabelKind::kClasses, 2); },
                   {"test/metadata.jsonl:1", "'z'", "data.class_names or the images to train on"});

@@ -315,7 +315,7 @@ TEST_F(LabelledSource, DescribesItself) {
   folder_.Write("train.jsonl", lines);
   EXPECT_EQ(Make({})->Describe({.samples_per_step = 2, .samples = 14}),
             "data: 7 texts in 7 classes (c0, c1, c2, c3, c4, …) to train on, 2 per step, 2 epochs\n"
-            "  32.1 % of the positions are padding, 1 texts are cut off after 8 tokens\n");
+            "  32.1 % of the positions are padding, 1 text is cut off after 8 tokens\n");
 }
 
 TEST_F(LabelledSource, FillsWithoutAllocating) {

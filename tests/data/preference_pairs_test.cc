@@ -188,7 +188,7 @@ TEST(PreferencePairs, ThatAreTooLongLoseTheirEnds) {
   EXPECT_EQ(rows.counts().without_targets, 1) << "nothing but its prompt is left of the second";
   const std::vector<const PackedRows*> parts = {&rows};
   const std::string text = PackingText(parts);
-  EXPECT_NE(text.find("2 pairs in 1 rows"), text.npos) << text;
+  EXPECT_NE(text.find("2 pairs in 1 row"), text.npos) << text;
   EXPECT_NE(text.find("lost the ends"), text.npos) << text;
   options.too_long = TooLong::kDrop;
   ExpectUserError([&] { OpenData(options); }, {"data.train", "no pair is left", "model.sequence"});

@@ -373,7 +373,7 @@ TEST(Nifti, TheGridIsReadByItself) {
   EXPECT_EQ(ReadNiftiGrid(folder.Write("a.nii", whole), kMost), Parse(whole).grid);
   EXPECT_EQ(ReadNiftiGrid(folder.Write("a.nii.gz", Gzip(whole)), kMost), Parse(whole).grid);
   ExpectUserError([&] { ReadNiftiGrid(folder.Write("b.nii", whole.substr(0, 357)), kMost); },
-                  {"/b.nii: truncated", "at least 1 bytes are missing"});
+                  {"/b.nii: truncated", "at least 1 byte is missing"});
   ExpectUserError([&] { ReadNiftiGrid(folder.Write("c.nii", whole.substr(0, 300)), kMost); },
                   {"/c.nii: truncated"});
   ExpectUserError([&] { ReadNiftiGrid(folder.Write("d.nii.gz", Gzip(whole)), 5); }, {"at most 5"});

@@ -164,7 +164,7 @@ TEST(Safetensors, TheDataIsCoveredExactlyOnce) {
   EXPECT_EQ(two("[1,5]", "[5,9]", 9),
             "tensor \"a\": begins at 1, but the data before it ends at 0");
   EXPECT_EQ(two("[0,4]", "[4,8]", 9), "the tensors take 8 bytes, but 9 bytes of data are there");
-  EXPECT_EQ(Reason("{}", 1), "the tensors take 0 bytes, but 1 bytes of data are there");
+  EXPECT_EQ(Reason("{}", 1), "the tensors take 0 bytes, but 1 byte of data is there");
 }
 
 TEST(Safetensors, ReadsFilesOfThePythonPackage) {

@@ -225,7 +225,7 @@ TEST(TemporaryGradients, EachSumIsATensorOfItsOwn) {
 TEST(TemporaryGradients, OnTheHostStayCarriedUntilTheEnd) {
   Program program = Joined(kWrites, Adds());
   program.mutable_tensor(program.Require("b.grad")).place = Place::kHost;
-  EXPECT_EQ(TemporaryGradients().Run(program).summary, "1 gradients are temporaries now");
+  EXPECT_EQ(TemporaryGradients().Run(program).summary, "1 gradient is a temporary now");
   const Tensor& gradient = program.tensor(program.Require("b.grad"));
   EXPECT_TRUE(gradient.persistent);
   EXPECT_EQ(gradient.place, Place::kHost);
@@ -258,7 +258,7 @@ TEST(TemporaryGradients, StayCarriedWhereOthersNeedThem) {
   %twice: f32[16] = scale(%flat) {factor=2.0}
 )",
              Adds());
-  EXPECT_EQ(TemporaryGradients().Run(seen).summary, "1 gradients are temporaries now");
+  EXPECT_EQ(TemporaryGradients().Run(seen).summary, "1 gradient is a temporary now");
   EXPECT_TRUE(seen.tensor(seen.Require("b.grad")).persistent);
   EXPECT_FALSE(seen.tensor(seen.Require("a.grad")).persistent);
 }

@@ -112,7 +112,7 @@ TEST(GemmaConfig, RefusesGemmasThatItCannotSay) {
                         "intermediate_size": 9, "hidden_activation": "silu"})"),
             "config.json: hidden_activation: \"silu\" is not supported, only gelu_pytorch_tanh");
   EXPECT_EQ(gemma2(R"("layer_types": ["full_attention"])"),
-            "config.json: layer_types: has 1 types, but the model has 26 layers");
+            "config.json: layer_types: has 1 type, but the model has 26 layers");
   EXPECT_EQ(gemma2(R"("layer_types": ["chunked_attention"])"),
             "config.json: layer_types: \"chunked_attention\" is not supported, only "
             "sliding_attention and full_attention");

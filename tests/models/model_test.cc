@@ -456,7 +456,7 @@ TEST(Model, RefusesImpossibleGemmas) {
   EXPECT_EQ(with(gemma2, [](S& s) { s.window.reset(); }),
             "model.window: is missing; give the number of keys");
   EXPECT_EQ(with(gemma2, [](S& s) { s.windowed.pop_back(); }),
-            "model.window_pattern: says of 1 layers whether they have a window, but the model has "
+            "model.window_pattern: says of 1 layer whether they have a window, but the model has "
             "2");
   EXPECT_EQ(with(gemma2, [](S& s) { s.query_pre_attn_scalar = 0; }),
             "model.query_pre_attn_scalar: must be at least 1, not 0");

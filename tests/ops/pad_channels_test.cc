@@ -36,7 +36,7 @@ forward
 )");
   const graph::PassResult result = PadChannels().Run(program);
   EXPECT_TRUE(result.changed);
-  EXPECT_EQ(result.summary, "1 convolutions");
+  EXPECT_EQ(result.summary, "1 convolution");
   ExpectProgram(program, R"(program p
   tensor %x: f16[2,5,5,3] input persistent
   tensor %w: f16[4,3,3,3] parameter persistent
@@ -58,7 +58,7 @@ forward
 )");
   const graph::PassResult result = PadChannels().Run(program);
   EXPECT_TRUE(result.changed);
-  EXPECT_EQ(result.summary, "1 convolutions");
+  EXPECT_EQ(result.summary, "1 convolution");
   ExpectProgram(program, R"(program p
   tensor %x: bf16[2,5,8,3] input persistent
   tensor %w: bf16[4,7,7,3] parameter persistent

@@ -23,7 +23,7 @@ forward
   EXPECT_TRUE(HasAttention(program));
   const graph::PassResult result = StoredAttention().Run(program);
   EXPECT_TRUE(result.changed);
-  EXPECT_EQ(result.summary, "1 attentions with stored scores");
+  EXPECT_EQ(result.summary, "1 attention with stored scores");
   EXPECT_FALSE(HasAttention(program));
   ExpectProgram(program, R"(program p
   tensor %x: f32[2,8,48] input persistent

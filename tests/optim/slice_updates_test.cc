@@ -45,7 +45,7 @@ TEST(SliceUpdates, OfParametersLargerThanABlocks) {
   Program program = Parse(Whole());
   const graph::PassResult result = SliceUpdates().Run(program);
   EXPECT_TRUE(result.changed);
-  EXPECT_EQ(result.summary, "the updates of 1 parameters are sliced");
+  EXPECT_EQ(result.summary, "the updates of 1 parameter are sliced");
   EXPECT_NO_THROW(graph::Verify(program));
   const std::string text = ToText(program);
   // Eight slices were a quarter of the block's; scales are for 256 elements, and so are slices.

@@ -110,7 +110,7 @@ update
                                  kSgd + R"( @b
 )"));
   EXPECT_EQ(UpdateInBackward({.least_bytes = 64}).Run(program).summary,
-            "updates moved of 1 gradients, 64 B");
+            "updates moved of 1 gradient, 64 B");
   std::vector<std::string> ops;
   for (const graph::Node& node : program.nodes()) ops.push_back(node.op->name);
   EXPECT_THAT(
@@ -164,7 +164,7 @@ update
   %a, _, _, _ = sgd(%a, %done.a, _, %lr) )" +
              kSgd + "\n"));
   EXPECT_EQ(UpdateInBackward({.least_bytes = 0}).Run(program).summary,
-            "updates moved of 1 gradients, 64 B");
+            "updates moved of 1 gradient, 64 B");
   std::vector<std::string> ops;
   for (const graph::Node& node : program.nodes()) ops.push_back(node.op->name);
   EXPECT_THAT(

@@ -56,7 +56,7 @@ backward
 
 TEST(GatherCodes, OfWeightsThatNothingElseReads) {
   Program program = Parse(kTied);
-  EXPECT_EQ(GatherCodes().Run(program).summary, "codes of 1 weights gathered, 1.00 KiB");
+  EXPECT_EQ(GatherCodes().Run(program).summary, "codes of 1 weight gathered, 1.00 KiB");
   graph::Simplify().Run(program);
   graph::ExpectProgram(program, R"(program train
   …

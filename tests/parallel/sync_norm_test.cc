@@ -22,7 +22,7 @@ forward
   SyncNorm pass(2);
   const graph::PassResult result = pass.Run(program);
   EXPECT_TRUE(result.changed);
-  EXPECT_EQ(result.summary, "1 norms over 2 ranks");
+  EXPECT_EQ(result.summary, "1 norm over 2 ranks");
   ExpectProgram(program, R"(program p
   tensor %x: f32[4,2,2,3] input persistent
   tensor %w: f32[3] parameter persistent

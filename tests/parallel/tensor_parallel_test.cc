@@ -274,7 +274,7 @@ TEST(TensorGradients, SumsThoseOfRowsAndCountsEachPartOnce) {
   %grad_norm = global_norm(%table.grad, %norm.grad, %bias.grad)
 )");
   EXPECT_EQ(TensorGradients(Options(true)).Run(program).summary,
-            "1 gradients summed, those of 1 split parameters in one norm");
+            "1 gradient summed, those of 1 split parameter in one norm");
   std::map<TensorId, TensorId> gradients = graph::GradientsOf(program);
   EXPECT_EQ(gradients[program.Require("norm")], program.Require("norm.grad.summed"));
   EXPECT_EQ(gradients[program.Require("bias")], program.Require("bias.grad"));

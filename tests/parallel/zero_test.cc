@@ -85,7 +85,7 @@ TEST(Zero, DividesMatricesWhosePartsAreWholeBlocks) {
 TEST(Zero, EachRankUpdatesItsPart) {
   Program program = Parse(Training());
   EXPECT_EQ(ZeroState({.ranks = 2}).Run(program).summary,
-            "1 parameters divided, 4.00 KiB of optimizer state instead of 8.00 KiB");
+            "1 parameter divided, 4.00 KiB of optimizer state instead of 8.00 KiB");
   EXPECT_EQ(ZeroWeights({.ranks = 2}).Run(program).summary,
             "4.00 KiB of weights gathered among ranks, buckets: 1");
   EXPECT_EQ(DataParallel().Run(program).summary,
@@ -314,7 +314,7 @@ TEST(Zero, CarriesPartsOfWeights) {
   Program program = Parse(Training());
   ZeroState({.ranks = 2}).Run(program);
   EXPECT_EQ(ZeroParameters(2).Run(program).summary,
-            "1 parameters divided, 2.00 KiB instead of 4.00 KiB");
+            "1 parameter divided, 2.00 KiB instead of 4.00 KiB");
   graph::ExpectProgram(program, R"(program train
   tensor %x: f32[4,32] input persistent
   tensor %a: f32[512] parameter persistent
@@ -425,7 +425,7 @@ forward 1
   %same: f32[32,32] view %second.whole+0 = stop_gradient(%second.whole) @block.0
   %z = linear(%x, %same, _) @block.0
 )" + std::string(kAgain));
-  EXPECT_EQ(JoinGathers().Run(program).summary, "1 gathers left out");
+  EXPECT_EQ(JoinGathers().Run(program).summary, "1 gather left out");
   graph::ExpectProgram(program, std::string(kTensors) + R"(forward
   %first: f32[32,32] = all_gather_start(%a) {axis="data", d0=32, d1=32, rank=2} @block.0
   %first.whole: f32[32,32] view %first+0 = all_gather_done(%first, %a) @block.0

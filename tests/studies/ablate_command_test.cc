@@ -396,7 +396,7 @@ TEST_F(AblateCommand, FailuresAreRunAgainWhenAsked) {
   folder_.Write("there", "{\"step_ms\": 4}\n");
   EXPECT_THAT(Ablate(text).out, HasSubstr("0 runs of 5 steps left"));
   EXPECT_EQ(Rows().at("later").at("status"), "failed");
-  EXPECT_THAT(Ablate(text, {"--retry-failed"}).out, HasSubstr("1 runs of 5 steps left"));
+  EXPECT_THAT(Ablate(text, {"--retry-failed"}).out, HasSubstr("1 run of 5 steps left"));
   EXPECT_EQ(Rows().at("later").at("status"), "done");
 }
 

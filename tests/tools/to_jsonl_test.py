@@ -75,7 +75,7 @@ class ToJsonl(unittest.TestCase):
 
     def test_mistakes_leave_nothing(self):
         out = self.folder / "out.jsonl"
-        for text, reason in [("a,b\n1,2\n1\n", ":3: has 1 values"), ("", "is empty"), ("a,a\n1,2\n", "'a'"),
+        for text, reason in [("a,b\n1,2\n1\n", ":3: has 1 value,"), ("", "is empty"), ("a,a\n1,2\n", "'a'"),
                              ("a,b\n", "no rows"), ('a,b\n1,"2\n', "after line"), ("c\n1\n", "no column 'a'")]:
             with self.subTest(text):
                 table = self.put("bad.csv", text)

@@ -246,7 +246,7 @@ TEST_F(TrainCommand, TellsTheFirstNumbersOfAnEvaluation) {
   const Outcome outcome = ExpectExit(0, RunPlimsoll({"train", yaml_}));
   // The mean, and classes 1 to 11 of 14.
   EXPECT_THAT(outcome.out,
-              ContainsRegex("evaluation after 1 steps: held-out loss [0-9.]+, dice [0-9.]+, "
+              ContainsRegex("evaluation after 1 step: held-out loss [0-9.]+, dice [0-9.]+, "
                             "dice.1 [0-9.]+, .*, dice.11 [0-9.]+, and 3 more in metrics.jsonl"));
 }
 

@@ -31,7 +31,7 @@ TEST(VolumeScores, CountVoxelsAndTheirShareInCommon) {
   EXPECT_TRUE(std::isnan(scores.dice[2]));  // not in the label
   EXPECT_DOUBLE_EQ(MeanDice(scores.dice), 4.0 / 7);
   EXPECT_EQ(ScoresText(scores, kNames),
-            "background 1 voxels, 0.01 ml, Dice 0.6667; liver 3 voxels, 0.03 ml, Dice 0.5714; "
+            "background 1 voxel, 0.01 ml, Dice 0.6667; liver 3 voxels, 0.03 ml, Dice 0.5714; "
             "tumour 2 voxels, 0.02 ml; mean Dice 0.5714");
   const nlohmann::ordered_json json = ScoresJson(scores, {});
   EXPECT_EQ(json.at("classes")[2].dump(),
@@ -51,7 +51,7 @@ TEST(VolumeScores, VoxelsWithoutALabelAreInNoDice) {
 TEST(VolumeScores, WithoutALabelThereIsNoDice) {
   const VolumeScores scores = Scores({0, 1, 1}, {});
   EXPECT_EQ(ScoresText(scores, kNames),
-            "background 1 voxels, 0.01 ml; liver 2 voxels, 0.02 ml; tumour 0 voxels, 0.00 ml");
+            "background 1 voxel, 0.01 ml; liver 2 voxels, 0.02 ml; tumour 0 voxels, 0.00 ml");
   MeanScores means;
   means.Add(scores);
   EXPECT_EQ(means.volumes(), 0);

@@ -7,6 +7,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "base/amounts.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
 
@@ -61,9 +62,9 @@ void CheckCheckpointing(const RunConfig& config, std::vector<std::string>& warni
   const int64_t layers = config.model.settings.IntOr("layers", 0);
   if (c.policy == CheckpointPolicy::kEvery && layers > 0 && c.every >= layers) {
     warnings.push_back(
-        fmt::format("{}: checkpointing.every: {} of {} blocks: the whole model is recomputed at "
+        fmt::format("{}: checkpointing.every: {} of {}: the whole model is recomputed at "
                     "once, which saves next to nothing; about {} would do",
-                    config.Origin("checkpointing.every"), c.every, layers,
+                    config.Origin("checkpointing.every"), c.every, Counted(layers, "block"),
                     std::max<int64_t>(1, std::llround(std::sqrt(static_cast<double>(layers))))));
   }
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <type_traits>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "data/source.h"
 #include "trainer/config/check_techniques.h"
@@ -339,9 +340,9 @@ void WarnOfWarmUps(const RunConfig& config, std::vector<std::string>& warnings) 
         prefix + (schedule.warmup_epochs > 0 ? "schedule.warmup_epochs" : "schedule.warmup");
     const char* const by = config.train.epochs > 0 ? "train.epochs" : "train.steps";
     warnings.push_back(
-        fmt::format("{}: {}: {} steps, but train.steps is {}{}; shortened to {}, a tenth of them",
-                    config.Origin(key), key, schedule.warmup, steps, GivenAt(config, by),
-                    schedule.WarmUpWithin(steps)));
+        fmt::format("{}: {}: {}, but train.steps is {}{}; shortened to {}, a tenth of them",
+                    config.Origin(key), key, Counted(schedule.warmup, "step"), steps,
+                    GivenAt(config, by), schedule.WarmUpWithin(steps)));
   };
   warn(config.schedule, "");
   for (const auto& [name, objective] : config.objectives) {
@@ -375,10 +376,11 @@ void DeriveSchedule(RunConfig& config) {
   }
   const int64_t warmup = schedule.WarmUpWithin(steps);
   if (warmup + schedule.decay_steps > steps) {
-    throw config.Error(by_steps ? "schedule.decay_steps" : "schedule.decay_fraction",
-                       fmt::format("warmup {} + decay {} = {} steps, but train.steps is {}{}",
-                                   warmup, schedule.decay_steps, warmup + schedule.decay_steps,
-                                   steps, GivenAt(config, "train.steps")));
+    throw config.Error(
+        by_steps ? "schedule.decay_steps" : "schedule.decay_fraction",
+        fmt::format("warmup {} + decay {} = {}, but train.steps is {}{}", warmup,
+                    schedule.decay_steps, Counted(warmup + schedule.decay_steps, "step"), steps,
+                    GivenAt(config, "train.steps")));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "trainer/config/rank_counts.h"
 #include "trainer/config/schema.h"
@@ -23,8 +24,10 @@ std::string NearestMultiples(int64_t value, int64_t step) {
 // UserError (`key`) unless a step's sequences divide evenly among the ranks.
 void CheckSpread(const RunConfig& config, const char* key, int64_t sequences, int64_t ranks) {
   if (sequences % ranks == 0) return;
-  throw config.Error(key, fmt::format("{} sequences do not spread over {} data ranks; use {}",
-                                      sequences, ranks, NearestMultiples(sequences, ranks)));
+  throw config.Error(key,
+                     fmt::format("{} {} not spread over {}; use {}", Counted(sequences, "sequence"),
+                                 sequences == 1 ? "does" : "do", Counted(ranks, "data rank"),
+                                 NearestMultiples(sequences, ranks)));
 }
 
 }  // namespace
@@ -47,11 +50,10 @@ void DeriveBatch(RunConfig& config, int64_t started) {
     if (sequences && *sequences != tokens / sequence) {
       throw config.Error(
           "train.global_batch_tokens",
-          fmt::format(
-              "{} tokens / model.sequence {} = {} sequences, but train.global_batch is {}{}; "
-              "keep one of the two",
-              tokens, sequence, tokens / sequence, *sequences,
-              GivenAt(config, "train.global_batch")));
+          fmt::format("{} / model.sequence {} = {}, but train.global_batch is {}{}; "
+                      "keep one of the two",
+                      Counted(tokens, "token"), sequence, Counted(tokens / sequence, "sequence"),
+                      *sequences, GivenAt(config, "train.global_batch")));
     }
     sequences = tokens / sequence;
   }
@@ -88,30 +90,29 @@ void DeriveBatch(RunConfig& config, int64_t started) {
   }
   const int64_t per_micro_step = train.micro_batch * ranks;
   if (*sequences % per_micro_step != 0) {
-    throw config.Error(
-        key, fmt::format(
-                 "{} sequences are not a multiple of train.micro_batch {} × {} data rank{} = {}; "
-                 "use {}, or another train.micro_batch",
-                 *sequences, train.micro_batch, ranks, ranks == 1 ? "" : "s", per_micro_step,
-                 NearestMultiples(*sequences, per_micro_step)));
+    throw config.Error(key,
+                       fmt::format("{} {} not a multiple of train.micro_batch {} × {} = {}; "
+                                   "use {}, or another train.micro_batch",
+                                   Counted(*sequences, "sequence"), *sequences == 1 ? "is" : "are",
+                                   train.micro_batch, Counted(ranks, "data rank"), per_micro_step,
+                                   NearestMultiples(*sequences, per_micro_step)));
   }
   const int64_t accumulate = *sequences / per_micro_step;
   if (config.IsSet("train.accumulate") && train.accumulate != accumulate) {
     throw config.Error(
-        key,
-        fmt::format(
-            "{} sequences, but train.micro_batch {} × train.accumulate {} × {} data rank{} = "
-            "{}; remove train.accumulate{} or set it to {}",
-            *sequences, train.micro_batch, train.accumulate, ranks, ranks == 1 ? "" : "s",
-            per_micro_step * train.accumulate, GivenAt(config, "train.accumulate"), accumulate));
+        key, fmt::format("{}, but train.micro_batch {} × train.accumulate {} × {} = "
+                         "{}; remove train.accumulate{} or set it to {}",
+                         Counted(*sequences, "sequence"), train.micro_batch, train.accumulate,
+                         Counted(ranks, "data rank"), per_micro_step * train.accumulate,
+                         GivenAt(config, "train.accumulate"), accumulate));
   }
   if (accumulate > MostOf("train.accumulate")) {
     throw config.Error(
         key,
-        fmt::format("{} sequences in micro-steps of train.micro_batch {} × {} data rank{} make "
+        fmt::format("{} sequences in micro-steps of train.micro_batch {} × {} make "
                     "{} micro-steps an update, more than {}; raise train.micro_batch, or lower "
                     "this",
-                    *sequences, train.micro_batch, ranks, ranks == 1 ? "" : "s", accumulate,
+                    *sequences, train.micro_batch, Counted(ranks, "data rank"), accumulate,
                     MostOf("train.accumulate")));
   }
   train.accumulate = accumulate;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
@@ -72,11 +73,12 @@ void PrintStatistics(const Generated& generated, const CompiledStep& compiled) {
   const InferenceMemory memory = MemoryOf(compiled);
   const int64_t others = std::max<int64_t>(0, generated.tokens - compiled.options.generate_rows);
   PrintNote(fmt::format(
-      "prompt of {} tokens and first token {:.3f} s, then {} tokens in {:.3f} s, {:.1f} "
+      "prompt of {} and first token {:.3f} s, then {} in {:.3f} s, {:.1f} "
       "tokens/s\narena {}: weights {}, cache {}, rest {}\n",
-      generated.prompt_tokens, generated.prompt_seconds, others, generated.seconds,
-      others == 0 ? 0 : static_cast<double>(others) / generated.seconds, FormatBytes(memory.arena),
-      FormatBytes(memory.weights), FormatBytes(memory.cache), FormatBytes(memory.rest)));
+      Counted(generated.prompt_tokens, "token"), generated.prompt_seconds, Counted(others, "token"),
+      generated.seconds, others == 0 ? 0 : static_cast<double>(others) / generated.seconds,
+      FormatBytes(memory.arena), FormatBytes(memory.weights), FormatBytes(memory.cache),
+      FormatBytes(memory.rest)));
 }
 
 // The type for computing; prints a note if a default is not fp32.

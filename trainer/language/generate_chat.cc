@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/folders.h"
@@ -85,15 +86,15 @@ class Conversation {
     }
     if (std::ssize(ids) > context_) {
       throw UserError(fmt::format(
-          "{}: this turn{} takes {} tokens, more than the context of {}; shorten it, or give a "
+          "{}: this turn{} takes {}, more than the context of {}; shorten it, or give a "
           "longer --sequence if the model allows it",
-          where, first_ > 0 ? ", with the system's," : "", ids.size(), context_));
+          where, first_ > 0 ? ", with the system's," : "", Counted(ids.size(), "token"), context_));
     }
     if (left_out > 0) {
       PrintNote(fmt::format(
-          "the conversation is longer than the context of {} tokens: its oldest {} turns are left "
+          "the conversation is longer than the context of {}: its oldest {} {} left "
           "out from here on\n",
-          context_, left_out));
+          Counted(context_, "token"), Counted(left_out, "turn"), left_out == 1 ? "is" : "are"));
     }
     chat_ = std::move(chat);
     return ids;
@@ -174,11 +175,10 @@ struct Totals {
 
 void PrintTotals(const Totals& totals, const CompiledStep& compiled) {
   const InferenceMemory memory = MemoryOf(compiled);
-  PrintNote(fmt::format(
-      "{} answer{} of {} token{} in {:.3f} s\narena {}: weights {}, cache {}, rest {}\n",
-      totals.answers, totals.answers == 1 ? "" : "s", totals.tokens, totals.tokens == 1 ? "" : "s",
-      totals.seconds, FormatBytes(memory.arena), FormatBytes(memory.weights),
-      FormatBytes(memory.cache), FormatBytes(memory.rest)));
+  PrintNote(fmt::format("{} of {} in {:.3f} s\narena {}: weights {}, cache {}, rest {}\n",
+                        Counted(totals.answers, "answer"), Counted(totals.tokens, "token"),
+                        totals.seconds, FormatBytes(memory.arena), FormatBytes(memory.weights),
+                        FormatBytes(memory.cache), FormatBytes(memory.rest)));
 }
 
 // Whether a token looks like a mark of tokenizers: <|im_end|>, </s> or [/INST].
@@ -276,9 +276,9 @@ void GenerateChat(const ConversationOptions& chat, const std::string& dtype,
     }
     PrintAnswer("\n");
     if (generated.ended == 0 && sampling.tokens < given.tokens) {
-      PrintNote(fmt::format(
-          "the answer is cut off: with it, the conversation fills the context of {} tokens\n",
-          context));
+      PrintNote(
+          fmt::format("the answer is cut off: with it, the conversation fills the context of {}\n",
+                      Counted(context, "token")));
     }
     conversation.Answer(answer.text());
     ++totals.answers;

@@ -13,6 +13,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/message.h"
@@ -105,9 +106,8 @@ class ImageMaker {
     }
     const int64_t channels = shape().dim(3);
     if (channels != 1 && channels != 3) {
-      throw UserError(
-          fmt::format("{}: the model makes images of {} channels; PNG files have 1 or 3",
-                      trained.folder, channels));
+      throw UserError(fmt::format("{}: the model makes images of {}; PNG files have 1 or 3",
+                                  trained.folder, Counted(channels, "channel")));
     }
     LoadTrained(trained, *session_);
   }
@@ -184,12 +184,12 @@ void GenerateImages(const ImageOptions& options, const std::string& dtype,
     }
     if (end == count || seconds() < said + kQuietSeconds) continue;
     said = seconds();
-    PrintProgress(fmt::format("{} of {} images\n", end, count));
+    PrintProgress(fmt::format("{} of {}\n", end, Counted(count, "image")));
   }
   const double taken = seconds();
   const InferenceMemory memory = MemoryOf(maker.compiled());
-  PrintProgress(fmt::format("{} image{} of {} × {} in {}, {:.1f} images/s; arena {}: weights {}\n",
-                            count, count == 1 ? "" : "s", shape.dim(1), shape.dim(2), options.to,
+  PrintProgress(fmt::format("{} of {} × {} in {}, {:.1f} images/s; arena {}: weights {}\n",
+                            Counted(count, "image"), shape.dim(1), shape.dim(2), options.to,
                             static_cast<double>(count) / taken, FormatBytes(memory.arena),
                             FormatBytes(memory.weights)));
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/message.h"
 #include "base/output_file.h"
@@ -99,7 +100,7 @@ std::string SharesText(const std::map<int64_t, int64_t>& counts, int64_t picture
                        const std::vector<std::string>& names) {
   constexpr size_t kMost = 100;  // classes in a line
   if (counts.size() > kMost) {
-    return fmt::format("{} pictures of {} classes\n", pictures, counts.size());
+    return fmt::format("{} of {}\n", Counted(pictures, "picture"), Counted(counts.size(), "class"));
   }
   std::vector<std::string> shares;
   for (const auto& [number, count] : counts) {
@@ -107,7 +108,7 @@ std::string SharesText(const std::map<int64_t, int64_t>& counts, int64_t picture
         fmt::format("{} {}", formats::Printable(ClassName(names, number)),
                     PercentText(static_cast<double>(count) / static_cast<double>(pictures))));
   }
-  return fmt::format("{} pictures: {}\n", pictures, fmt::join(shares, ", "));
+  return fmt::format("{}: {}\n", Counted(pictures, "picture"), fmt::join(shares, ", "));
 }
 
 int64_t MostPictures(const std::vector<std::string>& files) {
@@ -130,8 +131,8 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
   const graph::Shape& shape = images.type.shape;
   const data::ImageSize size = {shape.dim(1), shape.dim(2), shape.dim(3)};
   if (size.channels != 1 && size.channels != 3) {
-    throw UserError(fmt::format("{}: the model reads images of {} channels; pictures have 1 or 3",
-                                command.folder, size.channels));
+    throw UserError(fmt::format("{}: the model reads images of {}; pictures have 1 or 3",
+                                command.folder, Counted(size.channels, "channel")));
   }
   const data::ImagePreparation preparation = PreparationOf(command, trained, size);
   if (preparation.canvas != size) {
@@ -196,8 +197,8 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
   }
   if (features) features->Write();
   if (unread > 0) {
-    predicted.problem = fmt::format(
-        "{} of {} files could not be read; the warnings above name them", unread, files.size());
+    predicted.problem = fmt::format("{} of {} could not be read; the warnings above name them",
+                                    unread, Counted(files.size(), "file"));
   }
   predicted.memory = MemoryOf(predictor.session().compiled());
   return predicted;

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/message.h"
@@ -134,8 +135,10 @@ data::EncodedTexts Encode(const std::vector<InputText>& texts, const Vocabulary&
 
 void WarnOfTruncation(const data::EncodedTexts& encoded) {
   if (encoded.truncated() == 0) return;
-  PrintWarning(fmt::format("{} of {} texts are cut off after {} tokens, which the model reads",
-                           encoded.truncated(), encoded.count(), encoded.sequence()));
+  PrintWarning(fmt::format("{} of {} {} cut off after {}, which the model reads",
+                           encoded.truncated(), Counted(encoded.count(), "text"),
+                           encoded.truncated() == 1 ? "is" : "are",
+                           Counted(encoded.sequence(), "token")));
 }
 
 // The input rows of a text program, which the host fills.
@@ -204,9 +207,9 @@ std::vector<Mask> FindMasks(const std::vector<InputText>& texts, const data::Enc
     const std::string where = fmt::format("{}:{}", texts[i].place.file, texts[i].place.number);
     if (found < spelled) {
       throw UserError(
-          fmt::format("{}: a {} stands behind the {} tokens that the model reads; shorten "
+          fmt::format("{}: a {} stands behind the {} that the model reads; shorten "
                       "the text",
-                      where, word, encoded.sequence()));
+                      where, word, Counted(encoded.sequence(), "token")));
     }
     if (found == 0) {
       throw UserError(fmt::format(

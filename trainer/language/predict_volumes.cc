@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/input_file.h"
@@ -304,9 +305,10 @@ std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
   const std::vector<data::VolumeWindow> windows =
       data::WindowsOf(volume.size, patch.size, options_.overlap);
   const int64_t sums = SlidingWindow::Bytes(volume.size, patch.size, options_.classes);
-  PrintNote(fmt::format("{}: {} × {} × {} voxels in {} windows; sums of {} slices {}, arena {}\n",
-                        volume.name, volume.size.depth, volume.size.height, volume.size.width,
-                        windows.size(), SlidingWindow::Slices(volume.size, patch.size),
+  PrintNote(fmt::format("{}: {} × {} × {} voxels in {}; sums of {} {}, arena {}\n", volume.name,
+                        volume.size.depth, volume.size.height, volume.size.width,
+                        Counted(windows.size(), "window"),
+                        Counted(SlidingWindow::Slices(volume.size, patch.size), "slice"),
                         FormatBytes(sums), FormatBytes(memory_.arena)));
   std::vector<uint8_t> classes(static_cast<size_t>(volume.size.voxels()));
   const auto slice = static_cast<size_t>(volume.size.height * volume.size.width);
@@ -342,8 +344,8 @@ data::Volume VolumePredictor::Read(const data::VolumeFile& file, formats::NiftiG
   data::Volume volume = preparation_.Read(file, &grid);
   volume.labels = std::vector<uint8_t>();  // labels are read again with the prediction
   if (volume.channels == options_.patch.channels) return volume;
-  throw UserError(fmt::format("{}: has {} channel{}, and the model reads {}; name another file",
-                              file.images.front(), volume.channels, volume.channels == 1 ? "" : "s",
+  throw UserError(fmt::format("{}: has {}, and the model reads {}; name another file",
+                              file.images.front(), Counted(volume.channels, "channel"),
                               options_.patch.channels));
 }
 
@@ -421,8 +423,8 @@ Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trai
   }
   predictor.PrintMeans();
   if (const int64_t unread = std::ssize(files) - predicted.inputs; unread > 0) {
-    predicted.problem = fmt::format(
-        "{} of {} volumes could not be read; the warnings above name them", unread, files.size());
+    predicted.problem = fmt::format("{} of {} could not be read; the warnings above name them",
+                                    unread, Counted(files.size(), "volume"));
   }
   predicted.memory = predictor.memory();
   return predicted;

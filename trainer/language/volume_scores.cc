@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/amounts.h"
 #include "formats/json.h"
 
 namespace plimsoll::trainer {
@@ -86,8 +87,8 @@ std::vector<double> MeanScores::dice() const {
 std::string ScoresText(const VolumeScores& scores, const std::vector<std::string>& names) {
   std::string text;
   for (size_t k = 0; k < scores.voxels.size(); ++k) {
-    text += fmt::format("{}{} {} voxels, {:.2f} ml", k == 0 ? "" : "; ",
-                        formats::Printable(NameOf(k, names)), scores.voxels[k],
+    text += fmt::format("{}{} {}, {:.2f} ml", k == 0 ? "" : "; ",
+                        formats::Printable(NameOf(k, names)), Counted(scores.voxels[k], "voxel"),
                         static_cast<double>(scores.voxels[k]) * scores.voxel_ml);
     if (!std::isnan(scores.dice[k])) text += fmt::format(", Dice {:.4f}", scores.dice[k]);
   }
@@ -100,8 +101,9 @@ std::string ScoresText(const VolumeScores& scores, const std::vector<std::string
 std::string ScoresText(const MeanScores& scores, const std::vector<std::string>& names) {
   std::string text =
       std::isnan(scores.mean())
-          ? fmt::format("labels of {} volumes hold background only", scores.volumes())
-          : fmt::format("mean Dice of {} volumes {:.4f}", scores.volumes(), scores.mean());
+          ? fmt::format("labels of {} hold background only", Counted(scores.volumes(), "volume"))
+          : fmt::format("mean Dice of {} {:.4f}", Counted(scores.volumes(), "volume"),
+                        scores.mean());
   const std::vector<double> dice = scores.dice();
   for (size_t k = 0; k < dice.size(); ++k) {
     if (std::isnan(dice[k])) continue;

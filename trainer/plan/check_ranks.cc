@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "base/error.h"
 #include "graph/micro_steps.h"
@@ -32,10 +33,6 @@ CompiledStep CompileRank(const models::Model& model, CompileOptions options, int
   } catch (const InternalError& error) {
     throw InternalError(fmt::format("rank {}: {}", rank, error.what()));
   }
-}
-
-std::string Counted(int64_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -138,8 +135,8 @@ parallel::RankCalls RankCallsOf(const CompiledStep& compiled) {
 std::string RanksCheck::Text() const {
   if (ranks == 1) return "checked 1 rank: it waits for no other; its arena is sound";
   std::string text =
-      fmt::format("checked {} ranks: {} in {}", ranks, Counted(proof.collectives, "collective"),
-                  Counted(proof.programs, "program"));
+      fmt::format("checked {}: {} in {}", Counted(ranks, "rank"),
+                  Counted(proof.collectives, "collective"), Counted(proof.programs, "program"));
   if (proof.pairs > 0) text += fmt::format(" and {} between them", Counted(proof.pairs, "send"));
   return text + " meet in an order that cannot deadlock; arenas are sound";
 }

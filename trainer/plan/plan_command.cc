@@ -164,8 +164,9 @@ void PrintCompiled(const RunConfig& config, const models::Model& model, const Pl
   const CompiledStep& compiled = step.first;
   const CompileOptions& options = compiled.options;
   PrintAnswer(Verdict(config, step, cost, predicted, remarks) + "\n");
-  PrintAnswer(fmt::format("{}: {}; {} per micro-step, {} micro-steps a step\n", config.file,
-                          ParametersText(model, options), BatchText(options), options.accumulate));
+  PrintAnswer(fmt::format("{}: {}; {} per micro-step, {} a step\n", config.file,
+                          ParametersText(model, options), BatchText(options),
+                          Counted(options.accumulate, "micro-step")));
   for (const graph::PassReport& report : compiled.passes) {
     // A stage has a program for each phase and slot, and all need the same workspaces.
     const bool of_part = !options.stages.empty() && report.pass == "workspaces";

@@ -380,7 +380,8 @@ std::string PlanDifference::Text() const {
         ", though neither keys nor versions differ: by measured rates, free memory, or changes "
         "that were not committed";
   } else if (!explained) {
-    from += fmt::format("; {} keys differ", keys_.size());
+    from += fmt::format("; {} {}", Counted(keys_.size(), "key"),
+                        keys_.size() == 1 ? "differs" : "differ");
   }
   add(from, "  ");
   if (!reason_.empty()) add("because " + reason_, "  ");

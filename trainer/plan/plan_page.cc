@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/version.h"
 #include "graph/block.h"
 #include "memory/report.h"
@@ -64,8 +65,9 @@ ordered_json PeakByRole(const memory::MemoryPlan& plan) {
 }
 
 std::string BatchText(const CompileOptions& options) {
-  if (options.sequence == 1) return fmt::format("{} samples", options.micro_batch);
-  return fmt::format("{} sequences of {} tokens", options.micro_batch, options.sequence);
+  if (options.sequence == 1) return Counted(options.micro_batch, "sample");
+  return fmt::format("{} of {}", Counted(options.micro_batch, "sequence"),
+                     Counted(options.sequence, "token"));
 }
 
 ordered_json PlanFacts(const models::Model& model, const CompiledStep& compiled) {
@@ -76,8 +78,8 @@ ordered_json PlanFacts(const models::Model& model, const CompiledStep& compiled)
   };
   add("program", fmt::format("plimsoll {} ({})", Version(), Commit()));
   add("model", fmt::format("{}, {}", model.family(), ParametersText(model, options)));
-  add("batch",
-      fmt::format("{} on a rank, {} micro-steps a step", BatchText(options), options.accumulate));
+  add("batch", fmt::format("{} on a rank, {} a step", BatchText(options),
+                           Counted(options.accumulate, "micro-step")));
   add("plan", memory::Summary(compiled.plan));
   if (options.amp.fp8.enabled) add("products", Text(CountCodeProducts(compiled)));
   for (const graph::PassReport& pass : compiled.passes) {

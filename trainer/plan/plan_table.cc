@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/columns.h"
 #include "trainer/resolve/knobs.h"
@@ -97,8 +98,9 @@ CandidateTable::CandidateTable(StepSolver& solver, const memory::Budget& budget,
 
 std::string CandidateTable::Text() const {
   const bool host = AnyHost(rows_);
-  std::string text = fmt::format("Plans ({} candidates; * chosen, - beyond the budget of {})\n",
-                                 solver_.solver().searched(), FormatBytes(budget_.process())) +
+  std::string text = fmt::format("Plans ({}; * chosen, - beyond the budget of {})\n",
+                                 Counted(solver_.solver().searched(), "candidate"),
+                                 FormatBytes(budget_.process())) +
                      HeaderText(host);
   const Candidate* next = nullptr;  // the smallest of the faster plans that don't fit
   for (const Candidate* row : rows_) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "memory/solver.h"
@@ -124,12 +125,12 @@ void LeaveOpen(Choices& choices) {
 
 void WriteMicroBatch(const RunConfig& open, const RunConfig& made, Choices& choices) {
   if (open.train.micro_batch != 0) return;
-  choices.Set(
-      "train.micro_batch", std::to_string(made.train.micro_batch),
-      fmt::format("{} {} at a time, {} micro-step{}: by built-in rates the fastest way to "
-                  "cut that batch within the budget.",
-                  made.train.micro_batch, made.model.sequence() == 1 ? "samples" : "sequences",
-                  made.train.accumulate, made.train.accumulate == 1 ? "" : "s"));
+  choices.Set("train.micro_batch", std::to_string(made.train.micro_batch),
+              fmt::format("{} at a time, {}: by built-in rates the fastest way to "
+                          "cut that batch within the budget.",
+                          Counted(made.train.micro_batch,
+                                  made.model.sequence() == 1 ? "sample" : "sequence"),
+                          Counted(made.train.accumulate, "micro-step")));
 }
 
 void WriteTechniques(const RunConfig& open, const RunConfig& made, Choices& choices) {
@@ -197,7 +198,7 @@ void RequireNearBudget(const RunConfig& open, const memory::Budget& budget) {
     const RunConfig& config = solver.config();
     std::string more;
     if (const int64_t sequence = config.model.sequence(); sequence > 1) {
-      more += fmt::format("; a sequence has {} tokens (model.sequence)", sequence);
+      more += fmt::format("; a sequence has {} (model.sequence)", Counted(sequence, "token"));
     }
     const std::string adapters = AdaptersText(config, budget);
     if (!adapters.empty()) more += "; " + adapters;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "base/amounts.h"
 #include "base/message.h"
 #include "base/output_file.h"
 #include "snapshots/folder.h"
@@ -65,9 +66,9 @@ void RunDirectory::RequireReplaceable(const config::RunConfig& config) const {
   }
   if (kept.empty() || !status || status->state == RunStatus::State::kDone) return;
   PrintWarning(fmt::format(
-      "run.dir: '{}' holds a run that was interrupted, with a snapshot after {} steps, which is "
+      "run.dir: '{}' holds a run that was interrupted, with a snapshot after {}, which is "
       "replaced (run.overwrite); {} would have gone on with it",
-      path_, kept.back(), command));
+      path_, Counted(kept.back(), "step"), command));
 }
 
 RunDirectory::~RunDirectory() {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/amounts.h"
 #include "reports/timeline_views.h"
 #include "runtime/cuda/gpu_report.h"
 #include "trainer/plan/plan_page.h"
@@ -32,7 +33,8 @@ ordered_json Facts(const config::RunConfig& config, const models::Model& model,
   if (!config.run.tags.empty()) add("tags", fmt::format("{}", fmt::join(config.run.tags, ", ")));
   add("started", fmt::format("{:%Y-%m-%d %H:%M:%S %z}", fmt::localtime(std::time(nullptr))));
   if (device.kind() == runtime::DeviceKind::kCpu) {
-    add("device", fmt::format("{}, {} threads", device.name(), compiled.options.threads));
+    add("device",
+        fmt::format("{}, {}", device.name(), Counted(compiled.options.threads, "thread")));
   } else {
     add("device", device.name());
     add("driver", runtime::InspectGpus().driver_version);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/amounts.h"
 #include "base/glob.h"
 #include "data/prefetch.h"
 #include "graph/block.h"
@@ -40,9 +41,10 @@ void CheckCoupling(const config::RunConfig& config, const models::Model& model) 
   const int64_t group = coupling.smallest_micro_batch(), micro_batch = config.train.micro_batch;
   if (micro_batch % group != 0) {
     throw config.Error("train.micro_batch",
-                       fmt::format("{} samples make no whole groups of the {} that act on one "
+                       fmt::format("{} {} no whole groups of the {} that act on one "
                                    "another in this model; use a multiple of {}",
-                                   micro_batch, group, group));
+                                   Counted(micro_batch, "sample"),
+                                   micro_batch == 1 ? "makes" : "make", group, group));
   }
   if (!coupling.whole_micro_batch() && config.parallel.sync_norm) {
     throw config.Error("parallel.sync_norm",
@@ -187,10 +189,10 @@ std::vector<std::string> HostBlocksFrom(const config::RunConfig& config,
   const auto count = static_cast<size_t>(*config.memory.host_blocks);
   if (count > blocks.size()) {
     throw config.Error("memory.host_blocks",
-                       fmt::format("{} is more than the {} blocks of the model; give fewer, or "
+                       fmt::format("{} is more than the {} of the model; give fewer, or "
                                    "leave it out, which sends all blocks to the host and what is "
                                    "outside of them",
-                                   count, blocks.size()));
+                                   count, Counted(blocks.size(), "block")));
   }
   std::vector<std::string> chosen;
   for (size_t i = 0; i < blocks.size(); ++i) {

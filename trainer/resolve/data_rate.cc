@@ -102,10 +102,9 @@ DataSpeed DataSpeedOf(const config::RunConfig& config, const DataRate& rate, int
 
 std::string DataSpeedText(const DataSpeed& speed) {
   const int64_t workers = speed.workers;
-  const std::string who = workers == 0
-                              ? "between steps (data.workers: 0)"
-                              : fmt::format("{} with {} worker{}", FormatCount(speed.prepared),
-                                            workers, workers == 1 ? "" : "s");
+  const std::string who = workers == 0 ? "between steps (data.workers: 0)"
+                                       : fmt::format("{} with {}", FormatCount(speed.prepared),
+                                                     Counted(workers, "worker"));
   std::string text = fmt::format("data: {} samples/s a thread, {}; the step takes {}/s",
                                  FormatCount(speed.thread), who, FormatCount(speed.step));
   if (!speed.HoldsBack()) return text;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "trainer/config/derived_values.h"
 #include "trainer/config/rank_counts.h"
@@ -57,9 +58,10 @@ void CountEpochs(config::Loaded& loaded, int64_t started) {
 std::string EpochsText(const config::RunConfig& config) {
   const double per_epoch = config.train.steps_per_epoch;
   if (per_epoch == 0) return "";
-  return fmt::format("{:.4g} epochs of {:.6g} steps: {} steps",
-                     static_cast<double>(config.train.steps) / per_epoch, per_epoch,
-                     config.train.steps);
+  return fmt::format(
+      "{} of {}: {}",
+      Counted(fmt::format("{:.4g}", static_cast<double>(config.train.steps) / per_epoch), "epoch"),
+      Counted(fmt::format("{:.6g}", per_epoch), "step"), Counted(config.train.steps, "step"));
 }
 
 }  // namespace plimsoll::trainer

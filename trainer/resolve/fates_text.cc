@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/amounts.h"
 #include "graph/block.h"
 
 namespace plimsoll::trainer {
@@ -108,9 +109,7 @@ std::vector<std::string> Counts(const std::map<int, Treatment>& blocks) {
   std::vector<std::pair<std::string, int>> ways(known.begin(), known.end());
   std::stable_sort(ways.begin(), ways.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  const auto of = [](int blocks_of_it) {
-    return fmt::format("{} block{}", blocks_of_it, blocks_of_it == 1 ? "" : "s");
-  };
+  const auto of = [](int blocks_of_it) { return Counted(blocks_of_it, "block"); };
   std::vector<std::string> counts;
   int others = 0;
   for (size_t i = 0; i < ways.size(); ++i) {
@@ -121,7 +120,8 @@ std::vector<std::string> Counts(const std::map<int, Treatment>& blocks) {
     }
   }
   if (others > 0) {
-    counts.push_back(fmt::format("{} in {} other ways", of(others), ways.size() - counts.size()));
+    counts.push_back(
+        fmt::format("{} in {}", of(others), Counted(ways.size() - counts.size(), "other way")));
   }
   return counts;
 }

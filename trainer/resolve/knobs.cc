@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "trainer/config/check_techniques.h"
 #include "trainer/config/micro_batches.h"
@@ -45,8 +46,8 @@ void SetTensorRanks(RunConfig& run, const std::string& value) {
   const int64_t tensor = std::stoll(value), others = tensor * parallel.pipeline;
   if (parallel.ranks % others != 0) {
     throw run.Error("parallel.tensor",
-                    fmt::format("{} tensor ranks do not divide {} ranks; choose a divisor", tensor,
-                                parallel.ranks));
+                    fmt::format("{} do not divide {}; choose a divisor",
+                                Counted(tensor, "tensor rank"), Counted(parallel.ranks, "rank")));
   }
   parallel.tensor = tensor;
   parallel.data = parallel.ranks / others;
@@ -101,9 +102,10 @@ std::vector<std::string> Cuts(const RunConfig& open, const RunConfig& /*made*/,
   if (cuts.empty() && !unshared.empty()) cuts.push_back(unshared.front());
   if (cuts.empty()) {
     throw open.Error("train.micro_batch",
-                     fmt::format("auto finds no cut of {} samples into micro-batches of whole "
+                     fmt::format("auto finds no cut of {} into micro-batches of whole "
                                  "groups of the {} that act on one another in this model",
-                                 config::RankSequences(open), coupling.smallest_micro_batch()));
+                                 Counted(config::RankSequences(open), "sample"),
+                                 coupling.smallest_micro_batch()));
   }
   return cuts;
 }
@@ -203,7 +205,8 @@ const std::vector<Knob>& Knobs() {
        Reach::kLayout, Stages, nullptr, nullptr, HasAsManyRanks},
       {"train.micro_batch", Always,
        [](const RunConfig& made) {
-         return fmt::format("{} × {} sequences", made.train.accumulate, made.train.micro_batch);
+         return fmt::format("{} × {}", made.train.accumulate,
+                            Counted(made.train.micro_batch, "sequence"));
        },
        Reach::kDraft, Cuts, config::SetMicroBatch, "train.accumulate", HasAsManyMicroSteps},
       {"parallel.sequence", WhyNoSequenceAlone,
@@ -250,8 +253,9 @@ const std::vector<Knob>& Knobs() {
        Reach::kFinish},
       {"memory.host_blocks", Always,
        [](const RunConfig& made) {
-         return made.memory.host_blocks ? fmt::format("of {} blocks", *made.memory.host_blocks)
-                                        : std::string();
+         return made.memory.host_blocks
+                    ? fmt::format("of {}", Counted(*made.memory.host_blocks, "block"))
+                    : std::string();
        },
        Reach::kState, HostBlocks}};
   return knobs;

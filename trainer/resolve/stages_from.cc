@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "adapters/lora_pass.h"
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/glob.h"
 #include "graph/block.h"
@@ -32,20 +33,21 @@ std::vector<int64_t> GivenStages(const config::RunConfig& config, int64_t blocks
   for (const double count : config.parallel.stages) {
     if (count < 1 || count != std::floor(count) || count > static_cast<double>(blocks)) {
       throw config.Error("parallel.stages",
-                         fmt::format("a stage has a whole number of the model's {} blocks, not {}",
-                                     blocks, count));
+                         fmt::format("a stage has a whole number of the model's {}, not {}",
+                                     Counted(blocks, "block"), count));
     }
     stages.push_back(static_cast<int64_t>(count));
   }
   if (std::ssize(stages) != config.parallel.pipeline) {
     throw config.Error("parallel.stages",
-                       fmt::format("gives a number of blocks for {} of {} stages", stages.size(),
-                                   config.parallel.pipeline));
+                       fmt::format("gives a number of blocks for {} of {}", stages.size(),
+                                   Counted(config.parallel.pipeline, "stage")));
   }
   const int64_t sum = std::accumulate(stages.begin(), stages.end(), int64_t{0});
   if (sum != blocks) {
-    throw config.Error("parallel.stages", fmt::format("{} are {} blocks, but the model has {}",
-                                                      fmt::join(stages, " + "), sum, blocks));
+    throw config.Error("parallel.stages",
+                       fmt::format("{} are {}, but the model has {}", fmt::join(stages, " + "),
+                                   Counted(sum, "block"), blocks));
   }
   return stages;
 }

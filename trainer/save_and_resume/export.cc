@@ -73,8 +73,8 @@ Source Open(const ExportCommand& command) {
     RequireStoredModel(source.config, source.folder);
     source.model = SavedModel(record, source.config, source.folder);
     source.base = record.base;
-    source.in_words += fmt::format("{}, after {} steps", source.averages ? ", averages" : "",
-                                   source.snapshot->manifest().step);
+    source.in_words += fmt::format("{}, after {}", source.averages ? ", averages" : "",
+                                   Counted(source.snapshot->manifest().step, "step"));
   } else if (Exists(source.folder + "/" + adapters::kConfigFile)) {
     source.config =
         LoadRun(command.run + "/config.yaml", {"lora.init_from=" + source.folder}).config;

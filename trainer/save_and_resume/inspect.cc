@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/amounts.h"
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/folders.h"
@@ -49,20 +50,22 @@ void PrintTensors(const std::vector<TensorRecord>& tensors) {
 void PrintSnapshot(const snapshots::Snapshot& snapshot) {
   const snapshots::Manifest& manifest = snapshot.manifest();
   const RunRecord run = ParseRunRecord(manifest.run, snapshot.path());
-  PrintAnswer(fmt::format("{}: after {} steps and {} sequences, written by plimsoll {}\n",
-                          snapshot.path(), manifest.step, run.sequences, manifest.program));
+  PrintAnswer(fmt::format("{}: after {} and {}, written by plimsoll {}\n", snapshot.path(),
+                          Counted(manifest.step, "step"), Counted(run.sequences, "sequence"),
+                          manifest.program));
   std::vector<std::string> axes;
   for (const MeshAxis& axis : run.mesh.axes()) {
     axes.push_back(fmt::format("{} {}", axis.ranks, axis.name));
   }
   PrintAnswer(fmt::format("ranks: {}, ZeRO {}\n", fmt::join(axes, " × "), run.zero));
   if (run.evaluation.last >= 0) {
-    PrintAnswer(fmt::format("evaluated after {} steps; the best {}, {:.4f}, after {}\n",
-                            run.evaluation.last, run.evaluation.monitor, run.evaluation.best,
-                            run.evaluation.best_step));
+    PrintAnswer(fmt::format("evaluated after {}; the best {}, {:.4f}, after {}\n",
+                            Counted(run.evaluation.last, "step"), run.evaluation.monitor,
+                            run.evaluation.best, run.evaluation.best_step));
   }
-  PrintAnswer(fmt::format("{} tensors, {}, in {} shards\n", manifest.tensors.size(),
-                          FormatBytes(BytesOf(manifest)), manifest.shards.size()));
+  PrintAnswer(fmt::format("{}, {}, in {}\n", Counted(manifest.tensors.size(), "tensor"),
+                          FormatBytes(BytesOf(manifest)),
+                          Counted(manifest.shards.size(), "shard")));
   PrintTensors(manifest.tensors);
   snapshot.Verify();
   PrintAnswer("whole: every checksum matches\n");

@@ -10,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "base/crc32c.h"
 #include "base/error.h"
@@ -214,11 +215,11 @@ void ReferenceLogProbs::Set(const PreferenceRows& parts, const std::string& path
   }
   if (unknown == 0) return;
   throw UserError(fmt::format(
-      "{}: has no reference log-probabilities of {} of {} texts: they are of the pairs that the "
+      "{}: has no reference log-probabilities of {} of {}: they are of the pairs that the "
       "run "
       "began with, and these are others, or end elsewhere (model.sequence, data.too_long, "
       "data.tokenizer, data.chat_template); give the run's own pairs, or begin a run with these",
-      path, unknown, texts));
+      path, unknown, Counted(texts, "text")));
 }
 
 }  // namespace plimsoll::trainer

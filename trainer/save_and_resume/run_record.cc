@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/amounts.h"
 #include "base/axes.h"
 #include "formats/json.h"
 #include "trainer/config/derived_values.h"
@@ -138,8 +139,8 @@ bool OverridesTokens(const config::RunConfig& config) {
 void CompareSources(const RunRecord& saved, const RunRecord& now,
                     std::vector<std::string>& differences) {
   if (saved.train_tokens != now.train_tokens) {
-    differences.push_back(fmt::format("data.train: {} tokens, in the snapshot {}", now.train_tokens,
-                                      saved.train_tokens));
+    differences.push_back(fmt::format("data.train: {}, in the snapshot {}",
+                                      Counted(now.train_tokens, "token"), saved.train_tokens));
   } else if (saved.source_tokens.size() == now.source_tokens.size() &&
              saved.source_tokens != now.source_tokens) {
     differences.push_back(fmt::format("data.train: sources of {} tokens, in the snapshot {}",
@@ -388,8 +389,9 @@ void RequireContinues(const RunRecord& saved, const RunRecord& now, const config
       },
       course);
   if (saved.sequences_per_step != now.sequences_per_step && !OverridesBatch(config)) {
-    course.push_back(fmt::format("train.global_batch: {} sequences a step, in the snapshot {}",
-                                 now.sequences_per_step, saved.sequences_per_step));
+    course.push_back(fmt::format("train.global_batch: {} a step, in the snapshot {}",
+                                 Counted(now.sequences_per_step, "sequence"),
+                                 saved.sequences_per_step));
   }
   if (!OverridesTokens(config)) CompareSources(saved, now, course);
   if (course.empty()) return;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/amounts.h"
 #include "base/error.h"
 #include "base/message.h"
 #include "trainer/save_and_resume/resume.h"
@@ -94,7 +95,8 @@ void Saver::EndWork() {
   if (ranks_.first()) {
     const double seconds = std::chrono::duration<double>(Clock::now() - snapshot.start).count();
     std::string text = fmt::format(
-        "snapshot after {} steps written to {} in {}", snapshot.step, folder_.PathOf(snapshot.step),
+        "snapshot after {} written to {} in {}", Counted(snapshot.step, "step"),
+        folder_.PathOf(snapshot.step),
         seconds < 1 ? fmt::format("{:.0f} ms", 1e3 * seconds) : fmt::format("{:.1f} s", seconds));
     if (snapshot.next_step_took) {
       text += fmt::format(", while training went on; the next step took {:.0f} ms longer",

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "adapters/peft.h"
+#include "base/amounts.h"
 #include "base/crc32c.h"
 #include "base/error.h"
 #include "base/folders.h"
@@ -172,9 +173,9 @@ void LoadTrained(const TrainedModel& trained, Session& session) {
   }
   if (!trained.snapshot || lora.enabled()) session.LoadWeights(*trained.model, trained.weights);
   if (trained.snapshot) {
-    PrintNote(fmt::format("{} after {} steps, of the snapshot {}\n",
-                          trained.averages ? "averages of weights" : "weights",
-                          trained.snapshot->manifest().step, trained.snapshot->path()));
+    PrintNote(fmt::format(
+        "{} after {}, of the snapshot {}\n", trained.averages ? "averages of weights" : "weights",
+        Counted(trained.snapshot->manifest().step, "step"), trained.snapshot->path()));
     const SavedTensors saved(*trained.snapshot, *trained.model, lora, trained.averages);
     std::vector<models::ParameterInfo> parameters =
         lora.enabled() ? adapters::TrainedParameters(lora) : trained.model->parameters();
