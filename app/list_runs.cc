@@ -248,7 +248,7 @@ std::string RunsTable(const std::vector<ListedRun>& runs, size_t columns) {
     if (run.resume_command.empty() || ++resumed > kMostResumed) continue;
     text +=
         OneLine(fmt::format("{}: {} from the snapshot after {}", run.path,
-                            GoesOnText(run.resume_command, 1), Counted(*run.snapshot, "step"))) +
+                            ContinuesText(run.resume_command, 1), Counted(*run.snapshot, "step"))) +
         "\n";
   }
   return text;

@@ -165,7 +165,7 @@ void AddPredict(CLI::App& app) {
 void AddInspect(CLI::App& app) {
   const auto path = std::make_shared<std::string>();
   CLI::App* command =
-      app.add_subcommand("inspect", "what a snapshot holds, and whether it is whole");
+      app.add_subcommand("inspect", "what a snapshot holds, and whether it is complete");
   command->add_option("snapshot", *path, "a snapshot, or a run directory for all of its")
       ->required();
   command->callback([path] { RunInspect(*path); });

@@ -20,7 +20,7 @@ std::vector<std::string> ClassNamesFrom(const Settings& settings, int64_t classe
   const std::vector<std::string>& names = settings.List("class_names");
   if (names.empty() || classes == 0 || std::ssize(names) == classes) return names;
   throw SettingError("class_names",
-                     fmt::format("{} for a model that tells apart {}; give one for "
+                     fmt::format("{} for a model that distinguishes {}; give one for "
                                  "each, in the order of their numbers, or set model.classes",
                                  Counted(names.size(), "name"), Counted(classes, "class")));
 }

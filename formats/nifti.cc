@@ -112,7 +112,7 @@ class NiftiReader {
     piece = piece.subspan(passed);
     if (piece.size() > to_read_) {
       throw UserError(
-          fmt::format("{}: has more bytes behind the {} of the values that its header announces; "
+          fmt::format("{}: has more bytes after the {} of the values that its header announces; "
                       "write it again "
                       "with the program that made it",
                       name_, header_->bytes()));

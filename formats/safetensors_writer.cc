@@ -150,7 +150,7 @@ void WriteModelSafetensors(const std::string& folder, const std::vector<TensorSp
   }
   if (std::filesystem::exists(single)) {
     throw UserError(single +
-                    ": readers would take this file and not the shards to be written beside it; "
+                    ": readers would take this file and not the shards to be written next to it; "
                     "remove it or choose another folder");
   }
   Json weight_map = Json::object();

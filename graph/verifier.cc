@@ -34,7 +34,7 @@ class Verifier {
     const bool gradient = owner.as == OwnedAs::kGradient;
     if ((!program_.tensor(id).persistent && !gradient) || owner.name == program_.tensor(id).name) {
       throw InternalError("tensor " + Quoted(id) + " belongs to '" + owner.name +
-                          "', but is not carried beside it");
+                          "', but is not carried with it");
     }
     if (gradient) return;
     const auto [other, first] = owned_.try_emplace({owner.name, owner.as}, id);

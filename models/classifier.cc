@@ -148,7 +148,7 @@ Model::Outputs ClassifierHead(Layers& g, std::string_view name, Value x, Head he
 
 std::vector<Setting> ClassifierSettings() {
   return {{.name = "classes",
-           .doc = "Classes that are told apart; 1 for `problem_type: regression`.",
+           .doc = "Classes that are distinguished; 1 for `problem_type: regression`.",
            .derived = "as many as the data have; 1 for `problem_type: regression`",
            .min = 1,
            .max = 1e7,

@@ -86,7 +86,7 @@ std::vector<Setting> SegmentationSettings() {
                    .with_loaded_weights = Setting::WithLoadedWeights::kYes};
   };
   return {{.name = "classes",
-           .doc = "Classes that are told apart; class 0 is the background.",
+           .doc = "Classes that are distinguished; class 0 is the background.",
            .derived = "as many as the `dataset.json` of the data names, or else required",
            .required = "give the number of classes, with the background",
            .min = 1,
@@ -105,7 +105,7 @@ ops::DiceOptions SegmentationOptionsOf(const Settings& settings) {
     throw SettingError("classes", "1 class is the background alone; give at least 2");
   }
   if (classes > ops::kMostDiceClasses) {
-    throw SettingError("classes", "the loss of segmentation tells apart at most " +
+    throw SettingError("classes", "the loss of segmentation distinguishes at most " +
                                       std::to_string(ops::kMostDiceClasses) + " classes");
   }
   const ops::DiceOptions options = {.include_background = settings.Bool("dice_background"),

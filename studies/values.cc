@@ -194,7 +194,7 @@ std::vector<Tree> ReadValues(const Key& key, const Tree& value, const std::strin
     Check(key, values[i]);
     for (size_t j = 0; j < i; ++j) {
       if (SetArgument(key.path, values[i]) != SetArgument(key.path, values[j])) continue;
-      RefuseAt(values[i].origin, where, ShortText(key.path, values[i]) + " stands there twice");
+      RefuseAt(values[i].origin, where, ShortText(key.path, values[i]) + " is there twice");
     }
   }
   return values;

@@ -87,7 +87,8 @@ std::string GpuAccount::StartUp(const memory::MemoryPlan& plan,
     const int64_t line = BytesOf(*config_.memory.budget, config_, "memory.budget");
     if (process.bytes > line) {
       throw ProcessBeyondBudget(fmt::format(
-          "{}: memory.budget: {}; the process takes {} of the GPU, {} more than planned ({} beside "
+          "{}: memory.budget: {}; the process takes {} of the GPU, {} more than planned ({} "
+          "outside "
           "the arena); raise the budget, or start again: the parts are noted for later plans",
           config_.Origin("memory.budget"), FormatBytes(line), FormatBytes(process.bytes),
           FormatBytes(process.bytes - planned), memory::PartsText(measured)));

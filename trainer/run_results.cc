@@ -153,7 +153,7 @@ void SaveInputFiles(const EndedRun& run, const std::string& folder) {
     WriteGenerationConfig(
         GenerationConfigText(run.model, run.config.model.init_from, tokenizer.end), folder);
   } catch (const UserError& error) {
-    PrintWarning(fmt::format("{}: nothing beside its weights says how inputs are made: {}", folder,
+    PrintWarning(fmt::format("{}: nothing next to its weights says how inputs are made: {}", folder,
                              error.what()));
   }
 }

@@ -124,7 +124,7 @@ ExitCode TrainingLoop::Run() {
   if (stopped_by_signal_) {
     EndStatus(RunStatus::State::kStopped, signal_);
     progress.Line(fmt::format("stopped by a signal; {} from here",
-                              GoesOnText(resume_command_, run_.ranks.size())));
+                              ContinuesText(resume_command_, run_.ranks.size())));
     return ExitCode::kStoppedBySignal;
   }
   LeaveResults({.config = run_.config,
@@ -162,7 +162,7 @@ std::string TrainingLoop::WayOn() const {
   const std::optional<int64_t> step = NewestSnapshot(directory_.path());
   if (!step) return "";
   return fmt::format("; {} from the snapshot after {}",
-                     GoesOnText(resume_command_, run_.ranks.size()), Counted(*step, "step"));
+                     ContinuesText(resume_command_, run_.ranks.size()), Counted(*step, "step"));
 }
 
 void TrainingLoop::EndStatus(RunStatus::State state, const std::string& reason) {
@@ -191,7 +191,7 @@ void TrainingLoop::Announce(const CompiledStep& compiled, const memory::DeviceRa
   run.gpu = run_.gpu_line;
   if (compiled.plan.host_arena_bytes > 0 && rates.copies_overlap()) run.link = LinkText(rates);
   if (run_.resumed != nullptr) {
-    run.resumed = fmt::format("goes on after {}, from {}", Counted(run_.resumed->step, "step"),
+    run.resumed = fmt::format("continues after {}, from {}", Counted(run_.resumed->step, "step"),
                               run_.resumed->snapshot.path());
   }
   if (!run_.allocation.planned) {
@@ -256,7 +256,7 @@ void TrainingLoop::EndBySignal() {
   Save(steps_done_);
   FinishSaving();
   if (!saver_->complete(steps_done_)) {
-    throw UserError("stopped by a signal, and without the snapshot to go on from",
+    throw UserError("stopped by a signal, and without the snapshot to continue from",
                     ExitCode::kInternal);
   }
 }

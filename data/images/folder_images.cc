@@ -133,7 +133,7 @@ void FolderImages::CheckLabelsBelow(int64_t bound) const {
   if (count <= bound) return;
   throw UserError(
       fmt::format("data.folder: has {} of classes, of which '{}' is number {}, but the "
-                  "model tells apart {}, 0 to {}; set model.classes: {}",
+                  "model distinguishes {}, 0 to {}; set model.classes: {}",
                   Counted(count, "folder"), folder_.classes[static_cast<size_t>(bound)], bound,
                   Counted(bound, "class"), bound - 1, count));
 }

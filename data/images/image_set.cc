@@ -22,7 +22,7 @@ void CheckBelow(const LabelledImages& images, int64_t bound) {
       std::ranges::upper_bound(images.files, number, {}, &LabelledImages::File::first);
   const LabelledImages::File& file = *std::prev(behind);
   throw UserError(
-      fmt::format("{}: image {} has label {}, but the model tells apart {}, 0 "
+      fmt::format("{}: image {} has label {}, but the model distinguishes {}, 0 "
                   "to {}; raise model.classes, or name other images",
                   file.path, number - file.first, *wrong, Counted(bound, "class"), bound - 1));
 }

@@ -145,11 +145,11 @@ std::vector<uint8_t> CheckedLabels(const NiftiVolume& label, const std::string& 
                       path, Place(label.grid, i)));
     }
     if (classes > 0 && value >= static_cast<float>(classes)) {
-      throw UserError(
-          fmt::format("{}: {} has label {}, but the model tells apart {} classes, 0 to {}; give it "
-                      "more classes, "
-                      "or correct the label",
-                      path, Place(label.grid, i), value, classes, classes - 1));
+      throw UserError(fmt::format(
+          "{}: {} has label {}, but the model distinguishes {} classes, 0 to {}; give it "
+          "more classes, "
+          "or correct the label",
+          path, Place(label.grid, i), value, classes, classes - 1));
     }
     labels.push_back(static_cast<uint8_t>(value));
   }

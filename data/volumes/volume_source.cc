@@ -104,7 +104,7 @@ class VolumeSource final : public Source {
         const int largest = of_class(*std::ranges::max_element(volume.labels, {}, of_class));
         if (largest < bound) continue;
         throw UserError(
-            fmt::format("{}: has label {}, but the model tells apart {}, 0 to "
+            fmt::format("{}: has label {}, but the model distinguishes {}, 0 to "
                         "{}; raise model.classes, or name other volumes",
                         volume.name, largest, Counted(bound, "class"), bound - 1));
       }

@@ -126,7 +126,7 @@ std::vector<TensorType> InferBatchNorm(const OpCall& call) {
   CheckAbsentOr(call, 5, x);
   const double slope = ReluSlope(call.attributes);
   Check(slope >= 0 && slope < 1, call, "the slope must be in [0, 1)");
-  Check(slope == 0 || !call.has_input(5), call, "a leaky ReLU does not come behind a residual");
+  Check(slope == 0 || !call.has_input(5), call, "a leaky ReLU does not come after a residual");
   if (!call.has_input(5)) return {x};
   return {x, PositiveBits(x.shape)};
 }

@@ -42,7 +42,7 @@ TEST(LoraPass, AddsALowRankProductBesideEachLayer) {
   Program program = Parse(kForward);
   const graph::PassResult result = LoraPass(TwoLayers(), true).Run(program);
   EXPECT_TRUE(result.changed);
-  EXPECT_EQ(result.summary, "rank 2 beside 2 linear layers, 78 parameters");
+  EXPECT_EQ(result.summary, "rank 2 next to 2 linear layers, 78 parameters");
   graph::ExpectProgram(program, R"(program train
   tensor %x: f32[5,8] input persistent
   tensor %attn.qkv.weight: f32[12,8] parameter persistent

@@ -425,7 +425,7 @@ TEST_F(FolderImages, ThatCannotBeReadLeaveTheirPlaceToTheNext) {
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "train")) {
     if (entry.is_regular_file()) WriteFile(entry.path(), "no image");
   }
-  ExpectUserError([&] { Fill(*Make(skip), 0, 1); }, {"and the 11 images behind it cannot be read"});
+  ExpectUserError([&] { Fill(*Make(skip), 0, 1); }, {"and the 11 images after it cannot be read"});
 }
 
 // A folder of one JPEG file of a kind.
@@ -545,7 +545,7 @@ TEST_F(FolderImages, RefuseSettingsThatDoNotSuit) {
               HasSubstr("data.random_resized_crop is false"));
   EXPECT_THAT(RefusalOf("folder", {}, {1, 4, 4, 2}), HasSubstr("images of 2 channels"));
   EXPECT_THAT(RefusalOf("class_names", {{"class_names", std::vector<std::string>{"x", "y"}}}),
-              HasSubstr("2 names for a model that tells apart 3 classes"));
+              HasSubstr("2 names for a model that distinguishes 3 classes"));
   EXPECT_EQ(Make({{"class_names", std::vector<std::string>{"x", "y", "z"}}})->class_names()[0],
             "x");
   ExpectUserError([&] { Make({}, {}); }, {"the model reads none"});

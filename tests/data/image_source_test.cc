@@ -365,7 +365,7 @@ TEST_F(ImageSource, HasANameForEachClassOrNone) {
   EXPECT_EQ(make(0)->class_names(), names);  // the model says no number
   for (const int64_t classes : {2, 10}) {
     EXPECT_THAT(SettingErrorOf("class_names", [&] { make(classes); }),
-                HasSubstr("3 names for a model that tells apart " + std::to_string(classes)));
+                HasSubstr("3 names for a model that distinguishes " + std::to_string(classes)));
   }
 }
 

@@ -335,7 +335,7 @@ TEST_F(VolumeFilesTest, LabelsAreClasses) {
   EXPECT_EQ(std::ranges::count(read(254, 0), 254), 1);
   EXPECT_NO_THROW(read(3, 4));
   ExpectUserError([&] { read(7, 4); },
-                  {"/label.nii: voxel (1,1,1) has label 7, but the model tells apart 4 classes"});
+                  {"/label.nii: voxel (1,1,1) has label 7, but the model distinguishes 4 classes"});
   ExpectUserError([&] { read(4, 4); }, {"voxel (1,1,1) has label 4", "0 to 3"});
   for (const float label : {-0.5f, 256.0f, 0.5f, 1e30f, kNan}) {
     ExpectUserError([&] { read(label, 0); }, {"voxel (1,1,1) has label ", "whole numbers up to"});

@@ -377,7 +377,7 @@ TEST_F(VolumeSource, RefusesWhatDoesNotSuit) {
   EXPECT_THAT(UserErrorOf([&] {
                 Make({}, {1, 2, 3, 4, 1}, 0)->CheckBound("labels", 2);
               }),
-              HasSubstr("case_0: has label 2, but the model tells apart 2 classes, 0 to 1"));
+              HasSubstr("case_0: has label 2, but the model distinguishes 2 classes, 0 to 1"));
   EXPECT_EQ(MessageOf<UserError>([&] { Make()->CheckBound("labels", 3); }), std::nullopt);
 }
 

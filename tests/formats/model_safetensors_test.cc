@@ -144,10 +144,11 @@ TEST(ModelSafetensors, RoundTripsShards) {
 TEST(ModelSafetensors, ShardsAreNotHiddenBehindAnOldFile) {
   const TempFolder folder;
   WriteModelSafetensors(folder.path(), kTensors, 1000, WriteHalves);
-  EXPECT_EQ(UserErrorOf([&] { WriteModelSafetensors(folder.path(), kTensors, 12, WriteHalves); }),
-            folder / "model.safetensors" +
-                ": readers would take this file and not the shards to be written beside it; remove "
-                "it or choose another folder");
+  EXPECT_EQ(
+      UserErrorOf([&] { WriteModelSafetensors(folder.path(), kTensors, 12, WriteHalves); }),
+      folder / "model.safetensors" +
+          ": readers would take this file and not the shards to be written next to it; remove "
+          "it or choose another folder");
   EXPECT_EQ(folder.Names(), std::vector<std::string>{"model.safetensors"});
 }
 

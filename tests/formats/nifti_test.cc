@@ -307,8 +307,8 @@ TEST(Nifti, MustHaveTheSizeThatItAnnounces) {
     ExpectRefused(Gzip(whole.substr(0, size)), {"truncated", "copy the file again"});
   }
   ExpectRefused(whole.substr(0, 359), {"12 bytes of values, and at least 5 bytes are missing"});
-  ExpectRefused(whole + "x", {"more bytes behind the 12 of the values"});
-  ExpectRefused(Gzip(whole + "x"), {"more bytes behind the 12 of the values"});
+  ExpectRefused(whole + "x", {"more bytes after the 12 of the values"});
+  ExpectRefused(Gzip(whole + "x"), {"more bytes after the 12 of the values"});
   const std::string zipped = Gzip(whole);
   ExpectRefused(zipped.substr(0, zipped.size() - 9), {"truncated"});
   std::string damaged = zipped;

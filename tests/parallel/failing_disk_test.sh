@@ -73,7 +73,7 @@ for async in false true; do
 
     train $ranks none "${sets[@]}"
     expect_code 0
-    expect 'goes on after 3 steps'
+    expect 'continues after 3 steps'
     [ "$(ls run/snapshots)" = step-000000012 ] || fail "$(ls run/snapshots)"
   done
 done

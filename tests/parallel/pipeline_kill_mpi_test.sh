@@ -70,7 +70,7 @@ done
 
 stop=$((complete + 3))
 train 3 run --set parallel.pipeline=3 --set train.stop_after=$stop --resume auto
-grep -q "goes on after $complete steps" run.txt || fail "$(cat run.txt)"
+grep -q "continues after $complete steps" run.txt || fail "$(cat run.txt)"
 train 1 whole --set train.stop_after=$stop --set save.every=0
 numbers() { grep -oE '"(step|loss|grad_norm)": *[0-9.e+-]*' "$1/metrics.jsonl"; }
 cmp <(numbers whole) <(numbers run) || fail "other bits"

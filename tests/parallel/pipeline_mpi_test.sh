@@ -76,7 +76,7 @@ train 1 tied_one "${tied[@]}"
 train 3 tied "${tied[@]}" --set parallel.pipeline=3 --set train.stop_after=2
 train 1 tied "${tied[@]}" --resume auto --set train.stop_after=4
 train 2 tied "${tied[@]}" --set parallel.pipeline=2 --resume auto
-grep -q 'goes on after 4 steps' tied.txt || fail "$(cat tied.txt)"
+grep -q 'continues after 4 steps' tied.txt || fail "$(cat tied.txt)"
 near tied_one tied 10
 "$plimsoll" export tied --step 6 --to exported_tied >export.txt 2>&1 || fail "$(cat export.txt)"
 cmp exported_tied/model.safetensors tied/model/model.safetensors || fail "the stages' tables differ"
@@ -99,7 +99,7 @@ adapted=(--set lora.rank=2 --set 'lora.targets=[all-linear]')
 train 1 adapted_one "${adapted[@]}"
 train 3 adapted "${adapted[@]}" --set parallel.pipeline=3 --set train.stop_after=3
 train 2 adapted "${adapted[@]}" --set parallel.pipeline=2 --resume auto
-grep -q 'goes on after 3 steps' adapted.txt || fail "$(cat adapted.txt)"
+grep -q 'continues after 3 steps' adapted.txt || fail "$(cat adapted.txt)"
 cmp <(numbers adapted_one) <(numbers adapted) || fail "figures of adapters"
 cmp adapted_one/adapter/adapter_model.safetensors adapted/adapter/adapter_model.safetensors || fail "other adapters"
 mv whole.yaml run.yaml

@@ -51,7 +51,7 @@ goes_on() {  # RUN "STEP STAGES[ SETTING…]"…
     done
     train $((ranks * stages)) "$run" "${both[@]}" "${sets[@]}" --set parallel.pipeline="$stages" \
       --set train.stop_after="$stop" --resume auto
-    [ "$before" = 0 ] || grep -q "goes on after $before steps" "$run.txt" || fail "$(cat "$run.txt")"
+    [ "$before" = 0 ] || grep -q "continues after $before steps" "$run.txt" || fail "$(cat "$run.txt")"
     before=$stop
   done
 }

@@ -60,7 +60,7 @@ for change in "4 tensor=2:zero=2|1" "4 tensor=2:zero=1|2 zero=3" "2 zero=3|4 ten
   mapfile -t to_sets < <(arguments "$to_sets")
   train "$from" moved "${from_sets[@]}" --set train.stop_after=6
   train "$to" moved "${to_sets[@]}" --resume auto
-  grep -q 'goes on after 6 steps' moved.txt || fail "$(cat moved.txt)"
+  grep -q 'continues after 6 steps' moved.txt || fail "$(cat moved.txt)"
   near whole moved 17
 done
 
@@ -88,7 +88,7 @@ for change in "1 2" "2 1" "2 4"; do
   read -r from to <<<"$change"
   train "$from" moved "${eight_bits[@]}" --set parallel.tensor="$from" --set train.stop_after=6
   train "$to" moved "${eight_bits[@]}" --set parallel.tensor="$to" --resume auto
-  grep -q 'goes on after 6 steps' moved.txt || fail "$(cat moved.txt)"
+  grep -q 'continues after 6 steps' moved.txt || fail "$(cat moved.txt)"
   near whole moved 17 1e-4
 done
 

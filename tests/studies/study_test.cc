@@ -88,7 +88,7 @@ TEST(StudyFile, MistakesNameTheirPlaceAndTheWayOut) {
   ExpectMistake("axes: {train.micro_batch: [1, -2]}\n", {"train.micro_batch", "out of range"});
   ExpectMistake("axes: {amp.dtype: []}\n", {":2: axes.amp.dtype: the list is empty"});
   ExpectMistake("axes: {}\n", {":2: axes: expected keys"});
-  ExpectMistake("axes: {amp.dtype: [bf16, bf16]}\n", {"bf16 stands there twice"});
+  ExpectMistake("axes: {amp.dtype: [bf16, bf16]}\n", {"bf16 is there twice"});
   ExpectMistake("axes: {amp: {dtype: [bf16]}, amp.dtype: [fp16]}\n", {"given twice"});
   ExpectMistake("variants:\n  one: {run.dir: x}\n", {":3: variants.one.run.dir", "remove it"});
   ExpectMistake("variants:\n  one: {log.mlflow: true}\n", {":3: variants.one.log.mlflow"});

@@ -117,7 +117,7 @@ TEST_F(Answers, AModelLargerThanTheGpu) {
                                      "takes about [0-9]+m[0-9]+s, "));
   EXPECT_THAT(outcome.out, HasSubstr("# For one GPU: with train.global_batch: "));
   EXPECT_THAT(outcome.out,
-              testing::ContainsRegex("# Beside frozen weights adapters take (.|\n)*--lora 16\\."));
+              testing::ContainsRegex("# Next to frozen weights adapters take (.|\n)*--lora 16\\."));
 }
 
 // One program of all micro-steps, which blocks first needs, would have 300,000 nodes.

@@ -231,7 +231,7 @@ class Promises {
     if (!std::regex_search(message, need, needs)) {
       // The parameters, or the process without the arena, already exceed the budget.
       EXPECT_THAT(message, testing::AnyOf(testing::HasSubstr("less than the parameters alone"),
-                                          testing::HasSubstr("beside the arena")));
+                                          testing::HasSubstr("outside the arena")));
       return;
     }
     const int64_t bytes = std::stoll(need[2]);

@@ -168,7 +168,7 @@ TEST(ConfigFor, ALargeModelOnASmallGpuHasItsWeightsOnTheHost) {
   EXPECT_THAT(written, testing::ContainsRegex(
                            "# Takes 1.[0-9]+ GiB of the GPU and 1?[0-9.]+ GiB of the host, "
                            "pinned.\n# By built-in rates a step of 256 tokens takes about [0-9.]+ "
-                           "ms, [0-9.k]+ tokens/s.\n# Beside frozen weights adapters take"));
+                           "ms, [0-9.k]+ tokens/s.\n# Next to frozen weights adapters take"));
   RunConfig config = Loaded(written);
   EXPECT_EQ(config.memory.device, "4090");
   EXPECT_EQ(config.memory.weights, PlaceOrAuto::kHost);

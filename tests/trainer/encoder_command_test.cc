@@ -408,7 +408,7 @@ TEST_F(ImageCommand, ClassesHaveTheNamesThatAreGiven) {
              {"\n" + accuracy + ", top5 ", "\nhow often each label (row)", "\n  9 j, the last "});
   EXPECT_THAT(told.out, Not(HasSubstr("{")));
   ExpectRefused(model + Images(", class_names: [a, b]") + training,
-                {"refused.yaml:2: data.class_names: 2 names for a model that tells apart 10"});
+                {"refused.yaml:2: data.class_names: 2 names for a model that distinguishes 10"});
 }
 
 // They load and predict; no source of images has their labels.

@@ -71,7 +71,7 @@ TEST_F(GpuBudget, BoundsTheProcess) {
     EXPECT_EQ(plan["budget_bytes"], row["budget_bytes"]);
   }
   const int64_t least = front.back()["budget_bytes"];
-  ExpectExit(3, Plan({"--budget", std::to_string(least - 2 * kMiB)}), {"beside the arena"});
+  ExpectExit(3, Plan({"--budget", std::to_string(least - 2 * kMiB)}), {"outside the arena"});
 }
 
 TEST_F(GpuBudget, LessThanWhatTheProcessTakesBesideTheArena) {

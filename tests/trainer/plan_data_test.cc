@@ -213,8 +213,9 @@ TEST_F(PlanData, ClassesFollow) {
   std::filesystem::remove_all(animals + "/train/c");
   std::filesystem::remove_all(animals + "/test/c");
   const Outcome fewer = ExpectExit(0, Run("plan"));
-  EXPECT_THAT(fewer.err, HasSubstr("model.init_from: its classifier tells apart 3 classes, and the "
-                                   "data have 2; model.classes: 2 begins one for these afresh"));
+  EXPECT_THAT(fewer.err,
+              HasSubstr("model.init_from: its classifier distinguishes 3 classes, and the "
+                        "data have 2; model.classes: 2 begins one for these afresh"));
 }
 
 // A template that takes long is waited for once.

@@ -282,7 +282,7 @@ TEST_F(MlflowReports, SayHowARunEnded) {
 TEST_F(MlflowReports, AreNoReasonToEndARun) {
   WriteFile(store_, "in the way");
   const Outcome outcome = ExpectExit(0, Train({"log.mlflow=true"}));
-  ExpectText(outcome.err, {store_, "the run goes on without it"});
+  ExpectText(outcome.err, {store_, "the run continues without it"});
 }
 
 TEST_F(MlflowReports, RefuseAServer) {

@@ -26,7 +26,7 @@ TEST_P(Resumed, HasTheBitsOfARunThatWasNeverStopped) {
   ExpectExit(0, Train(sets));
   sets.back() = "train.stop_after=" + std::to_string(second);
   const Outcome middle = ExpectExit(0, Resume(sets));
-  EXPECT_THAT(middle.out, HasSubstr("goes on after " + std::to_string(first) + " steps"));
+  EXPECT_THAT(middle.out, HasSubstr("continues after " + std::to_string(first) + " steps"));
   sets.pop_back();
   const Outcome last = ExpectExit(0, Resume(sets));
   // The whole run lacks the evaluation after the last step before a stop.
@@ -185,7 +185,7 @@ TEST_F(SnapshotCommand, SnapshotsOfOtherMasksOfDropoutGoOnWithAWarning) {
 
     some.back() = "train.stop_after=7";
     const Outcome outcome = ExpectExit(0, Resume(some));
-    EXPECT_THAT(outcome.out, HasSubstr("goes on after 5 steps"));
+    EXPECT_THAT(outcome.out, HasSubstr("continues after 5 steps"));
     const std::string warning = "warning: " + Snapshot(5) + ": written by a version of plimsoll";
     EXPECT_EQ(outcome.err.find(warning) != std::string::npos, dropout == std::string("0.1"));
     const Outcome again = ExpectExit(0, Resume(sets));
@@ -245,7 +245,7 @@ TEST_F(SnapshotCommand, AutoWithOverwriteReplacesOnlyWhatHasNoSnapshot) {
   const std::vector<std::string> five = Numbers();
   // With a snapshot the run continues, and keeps its rows.
   const Outcome on = ExpectExit(0, start({"train.stop_after=7", "save.every=0"}));
-  EXPECT_THAT(on.out, HasSubstr("goes on after 5 steps"));
+  EXPECT_THAT(on.out, HasSubstr("continues after 5 steps"));
   std::vector<std::string> rows = Numbers();
   ASSERT_GT(rows.size(), five.size());
   rows.resize(five.size());
@@ -255,7 +255,7 @@ TEST_F(SnapshotCommand, AutoWithOverwriteReplacesOnlyWhatHasNoSnapshot) {
   ExpectExit(2, start({"data.train=" + (folder_ / "nothing")}));
   ExpectExit(2, start({"model.width=32"}));
   WriteFile(Snapshot(5) + "/rank-00000.safetensors", "damaged");
-  ExpectExit(2, start({}), {"none of the snapshots is whole"});
+  ExpectExit(2, start({}), {"none of the snapshots is complete"});
   EXPECT_EQ(ReadFile(run_ + "/metrics.jsonl"), metrics);
 }
 
@@ -272,13 +272,13 @@ TEST_F(SnapshotCommand, ADamagedSnapshotIsNamedAndAnOlderOneTaken) {
   const Outcome outcome = ExpectExit(0, Resume({"save.keep=0"}));
   ExpectText(outcome.err, {"step-000000012/rank-00000.safetensors: tensor \"",
                            "step-000000010/rank-00000.safetensors: tensor \""});
-  EXPECT_THAT(outcome.out, HasSubstr("goes on after 5 steps"));
+  EXPECT_THAT(outcome.out, HasSubstr("continues after 5 steps"));
   EXPECT_EQ(Numbers(), whole);
   for (const char* name : {"05", "10", "12"}) {
     fs::remove(run_ + "/snapshots/step-0000000" + name + "/manifest.json");
   }
   const Outcome none = ExpectExit(2, Resume());
-  EXPECT_THAT(none.err, HasSubstr("none of the snapshots is whole"));
+  EXPECT_THAT(none.err, HasSubstr("none of the snapshots is complete"));
 }
 
 TEST_F(SnapshotCommand, SamplesBehindTheSnapshotGo) {

@@ -76,7 +76,7 @@ TEST_F(Stopped, ASignalSavesAndEndsWithItsCode) {
     EXPECT_TRUE(folder_.Read("out").ends_with(
         "stopped by a signal; plimsoll train " + yaml_ + " --set run.dir=" + run_ + " --set " +
         kLong + " --set train.eval_every=0 --set save.every=0 --set " + c.set +
-        " --resume auto goes on from here\n"))
+        " --resume auto continues from here\n"))
         << folder_.Read("out");
     rows = Rows();
   }
@@ -122,7 +122,7 @@ TEST_F(Stopped, AfterAKillAPlainStartSaysHowToGoOn) {
                               "save.on_exit=false --set 'run.notes=it'\\''s mine' --resume auto";
   ExpectExit(2, Train(), {"or go on with it by " + command});
   EXPECT_THAT(RunPlimsoll({"runs", run_}).out,
-              HasSubstr(run_ + ": " + command + " goes on from the snapshot after "));
+              HasSubstr(run_ + ": " + command + " continues from the snapshot after "));
   const json listed = json::parse(RunPlimsoll({"runs", run_, "--json"}).out).at(0);
   EXPECT_EQ(listed.at("resume_command"), command);
   EXPECT_EQ(listed.at("snapshot").get<int>() % 5, 0);
@@ -210,7 +210,7 @@ TEST_P(NoRoom, TrainingGoesOnOrStopsAndKeepsWhatWasThere) {
 
   const Outcome stops = ExpectExit(1, TrainWithin(200'000, with({"save.on_error=stop"})),
                                    {"no snapshot of step 10: ", "; plimsoll train " + yaml_});
-  EXPECT_TRUE(stops.err.ends_with(" --resume auto goes on from the snapshot after 5 steps\n"))
+  EXPECT_TRUE(stops.err.ends_with(" --resume auto continues from the snapshot after 5 steps\n"))
       << stops.err;
   EXPECT_THAT(stops.err, HasSubstr("rank-00000.safetensors: cannot be written: File too large"));
   EXPECT_THAT(Snapshots(), ElementsAre("step-000000005"));

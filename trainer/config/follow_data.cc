@@ -77,7 +77,7 @@ void FollowClasses(RunConfig& config) {
   if (!classes) return;
   if (*classes < 2) {
     throw Missing(config, kClasses,
-                  fmt::format("the data have {} class, and a model tells apart two or more; give "
+                  fmt::format("the data have {} class, and a model distinguishes two or more; give "
                               "more classes, or the number that the model has",
                               *classes));
   }

@@ -102,8 +102,7 @@ class Builder : public YAML::EventHandler {
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto found = anchors_.find(anchor);
-    if (found == anchors_.end())
-      throw UserError(At(mark) + ": an alias stands inside its own anchor");
+    if (found == anchors_.end()) throw UserError(At(mark) + ": an alias is inside its own anchor");
     if (frames_.size() + found->second.depth > kMaxDepth) TooDeep(mark);
     Count(mark, found->second.cost);
     if (!frames_.empty())

@@ -126,7 +126,7 @@ void RunPredict(const PredictCommand& command) {
     throw UserError("plimsoll predict: nothing to predict; name files or folders, or give --text");
   }
   if (!command.inputs.empty() && !command.texts.empty()) {
-    throw UserError("--text: stands in place of files; leave out one of both");
+    throw UserError("--text: replaces files; leave out one of both");
   }
   const Clock::time_point start = Clock::now();
   const Predicted predicted = Predict(command, std::move(trained));

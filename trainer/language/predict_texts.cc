@@ -213,7 +213,7 @@ std::vector<Mask> FindMasks(const std::vector<InputText>& texts, const data::Enc
     }
     if (found == 0) {
       throw UserError(fmt::format(
-          "{}: has no {}, and the model says what stands in its place; write one", where, word));
+          "{}: has no {}, and the model says what is in its place; write one", where, word));
     }
   }
   return masks;

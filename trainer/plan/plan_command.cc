@@ -312,8 +312,9 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
     }
   } else {
     const std::string way_out = too_large ? WayOut(config, ways)
-                                : fits    ? ""
-                                          : "with --budget 90% a plan that fits is looked for";
+                                : fits
+                                    ? ""
+                                    : "try --budget 90%: Plimsoll then looks for a plan that fits";
     PrintCompiled(config, *model, step, cost, predicted, {.way_out = way_out, .data = data});
     PrintCheck(check);
   }

@@ -97,7 +97,7 @@ std::vector<std::string> Outlook(StepSolver& solver, const memory::Candidate& ca
   if (gpu) lines.push_back(SmallerBatch(solver, candidate));
   if (gpu && exact.host_arena_bytes > 0) {
     std::string adapters = AdaptersText(solver.ConfigOf(candidate), budget);
-    if (!adapters.empty()) lines.push_back("Beside frozen weights " + adapters + ".");
+    if (!adapters.empty()) lines.push_back("Next to frozen weights " + adapters + ".");
   }
   std::erase(lines, "");
   return lines;

@@ -24,7 +24,7 @@ namespace {
 using nlohmann::ordered_json;
 
 void Warn(const std::string& problem) {
-  PrintWarning(fmt::format("{}; the run goes on without it", problem));
+  PrintWarning(fmt::format("{}; the run continues without it", problem));
 }
 
 template <typename File, typename Make>

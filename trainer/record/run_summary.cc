@@ -82,7 +82,7 @@ void AddEnergy(const RunResult& result, ordered_json& json) {
     json["energy_problem"] = result.energy_problem;
   } else {
     json["energy_problem"] =
-        fmt::format("the run had no {} seconds of steps behind the first {} and without a break",
+        fmt::format("the run had no {} seconds of steps after the first {} and without a break",
                     EnergyWindows::kShortest.count(), kWarmupSteps);
   }
 }

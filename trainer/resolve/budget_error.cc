@@ -70,7 +70,7 @@ std::string LargestConsumer(const memory::MemoryPlan& plan) {
   if (device) parts = "; the largest part: " + LargestConsumer(smallest);
   if (device && budget.profile.overhead_bytes() > 0) {
     parts +=
-        fmt::format("; {} of it beside the arena", FormatBytes(budget.profile.overhead_bytes()));
+        fmt::format("; {} of it outside the arena", FormatBytes(budget.profile.overhead_bytes()));
   }
   if (!device && smallest.host_input_bytes > 0) {
     parts = fmt::format("; {} of it for batches, which data.workers: 0 leaves out",

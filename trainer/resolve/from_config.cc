@@ -121,7 +121,7 @@ void WarnOfIdleClasses(const config::RunConfig& config, std::vector<std::string>
   }
   if (!given || *given >= classes) return;
   warnings.push_back(fmt::format(
-      "{}: model.init_from: its classifier tells apart {} classes, and the data have {}; "
+      "{}: model.init_from: its classifier distinguishes {} classes, and the data have {}; "
       "model.classes: {} begins one for these afresh",
       config.Origin("model.init_from"), classes, *given, *given));
 }

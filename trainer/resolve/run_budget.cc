@@ -81,7 +81,7 @@ memory::Budget BudgetOf(const RunConfig& config) {
     if (budget.device < 0) {
       throw UserError(
           fmt::format("{}: memory.budget: {} is less than the {} that the process takes of the GPU "
-                      "beside the arena ({}); raise it",
+                      "outside the arena ({}); raise it",
                       config.Origin("memory.budget"), FormatBytes(line),
                       FormatBytes(budget.profile.overhead_bytes()),
                       memory::PartsText(budget.profile)),

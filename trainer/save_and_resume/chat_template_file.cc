@@ -33,7 +33,7 @@ std::string ChatTemplateText(const std::string& chat_template, const std::string
     return data::ReadChatTemplate({.chat_template = chat_template}).text;
   } catch (const UserError& error) {
     PrintWarning(
-        fmt::format("no {} beside the weights: {}", data::kChatTemplateFile, error.what()));
+        fmt::format("no {} next to the weights: {}", data::kChatTemplateFile, error.what()));
     return "";
   }
 }

@@ -202,7 +202,8 @@ std::string PreparationOf(const Source& source) {
     const auto preparation = PreparationBy(data, *source.model);
     return preparation ? data::PreparationText(*preparation) : "";
   } catch (const UserError& error) {
-    PrintWarning(fmt::format("no {} beside the weights: {}", data::kPreparationFile, error.what()));
+    PrintWarning(
+        fmt::format("no {} next to the weights: {}", data::kPreparationFile, error.what()));
     return "";
   }
 }

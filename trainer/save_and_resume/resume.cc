@@ -38,8 +38,9 @@ std::optional<std::string> NewestWhole(int64_t first, int64_t last,
 std::optional<std::string> NewestWhole(const snapshots::Folder& folder) {
   const auto found = NewestWhole(0, std::numeric_limits<int64_t>::max(), folder);
   if (found || folder.Steps().empty()) return found;
-  throw UserError(folder.path() +
-                  ": none of the snapshots is whole; move them away to start from the beginning");
+  throw UserError(
+      folder.path() +
+      ": none of the snapshots is complete; move them away to start from the beginning");
 }
 
 std::optional<std::string> Find(const std::string& resume, const config::RunConfig& config) {

@@ -67,7 +67,7 @@ void OpenSnapshot(const std::string& source, const std::vector<std::string>& set
   const config::RunConfig& config = trained.config();
   if (std::ranges::any_of(sets, [](const auto& s) { return s.starts_with("lora.init_from="); })) {
     throw UserError(fmt::format(
-        "--adapter: goes beside a Hugging Face folder; {} has weights of its own", source));
+        "--adapter: goes with a Hugging Face folder; {} has weights of its own", source));
   }
   RequireStoredModel(config, source);
   trained.model = SavedModel(record, config, source);
@@ -136,7 +136,7 @@ TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::
   if (trained.is_run || IsSnapshot(folder)) {
     if (!run_file.empty()) {
       throw UserError(
-          fmt::format("--run-file: goes beside a Hugging Face folder; {} has data of its "
+          fmt::format("--run-file: goes with a Hugging Face folder; {} has data of its "
                       "own, but {}/model is such a folder once the run has ended",
                       folder, folder));
     }

@@ -19,9 +19,9 @@ std::optional<int64_t> NewestSnapshot(const std::string& run_directory) {
   return steps.empty() ? std::nullopt : std::optional(steps.back());
 }
 
-std::string GoesOnText(const std::string& command, int ranks) {
+std::string ContinuesText(const std::string& command, int ranks) {
   const std::string what = command.empty() ? "--resume auto" : command;
-  return ranks > 1 ? fmt::format("{} on {} ranks goes on", what, ranks) : what + " goes on";
+  return ranks > 1 ? fmt::format("{} on {} ranks continues", what, ranks) : what + " continues";
 }
 
 }  // namespace plimsoll::trainer

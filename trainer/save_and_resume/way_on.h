@@ -15,8 +15,8 @@ std::string ResumeCommand(const std::string& file, const std::vector<std::string
 // The number of steps of the newest complete snapshot in a run directory, if it has one.
 std::optional<int64_t> NewestSnapshot(const std::string& run_directory);
 
-// "COMMAND goes on", with the number of ranks if there are several; only the option if the command
-// is empty.
-std::string GoesOnText(const std::string& command, int ranks);
+// "COMMAND continues", with the number of ranks if there are several; only the option if the
+// command is empty.
+std::string ContinuesText(const std::string& command, int ranks);
 
 }  // namespace plimsoll::trainer

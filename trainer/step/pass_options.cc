@@ -146,7 +146,7 @@ std::vector<graph::Fusion> LateFusions() {
   return {{"activations with their gradients", &ops::FuseRecomputedActivations},
           {"bias gradients", &ops::FuseBiasGradients},
           {"sum with its norm", &ops::FuseAddNorm},
-          {"norms with the dropout beside them", &ops::FuseNormDropout},
+          {"norms with the dropout next to them", &ops::FuseNormDropout},
           {"norms with their backward ops", &ops::FuseRecomputedNorms},
           {"norms with their codes", &ops::FuseQuantizedNorms},
           {"what is quantized with its largest magnitude", &ops::FuseLargest}};

@@ -70,7 +70,7 @@ TEST(YamlTree, DepthIsBounded) {
 }
 
 TEST(YamlTree, AliasInsideItself) {
-  EXPECT_EQ(ErrorOf("a: &a [*a]"), "f.yaml:1: an alias stands inside its own anchor");
+  EXPECT_EQ(ErrorOf("a: &a [*a]"), "f.yaml:1: an alias is inside its own anchor");
 }
 
 // Patterns that begin with a star are easily left without quotes.
