@@ -67,7 +67,8 @@ def csv_rows(path, delimiter):
                 if not values:
                     continue
                 if len(values) != len(names):
-                    raise Mistake(f"{path}:{number}: has {len(values)} value{'' if len(values) == 1 else 's'}, and there are {len(names)} columns")
+                    found = f"{len(values)} value{'' if len(values) == 1 else 's'}"
+                    raise Mistake(f"{path}:{number}: has {found}, and there are {len(names)} columns")
                 yield number, dict(zip(names, values))
     except UnicodeDecodeError:
         raise Mistake(f"{path}: is no UTF-8 after line {number}; convert it (iconv -f ENCODING -t UTF-8)") from None
