@@ -351,8 +351,9 @@ std::vector<Setting> OwnSettings() {
   rows.push_back(LanguageSetting("max_sequence", "512, or `sequence` if that is more"));
   rows.push_back({.name = "task",
                   .type = Type::kChoice,
-                  .doc = "What is learnt: to guess tokens that are left out; beside that, whether "
-                         "one text follows the other (`pretraining`); or to tell classes apart.",
+                  .doc =
+                      "What is learnt: to guess tokens that are left out (`masked_lm`), and also "
+                      "whether one text follows the other (`pretraining`); or classes.",
                   .default_value = std::string("masked_lm"),
                   .choices = {"masked_lm", "pretraining", "classification"},
                   .with_loaded_weights = Loaded::kYes});

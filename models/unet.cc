@@ -312,7 +312,7 @@ std::vector<Setting> OwnSettings() {
        .min = 1,
        .max = 1e5},
       {.name = "most_features",
-       .doc = "But no more than so many.",
+       .doc = "The most channels of a level.",
        .default_value = int64_t{320},
        .min = 1,
        .max = 1e6},

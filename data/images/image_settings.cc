@@ -367,8 +367,8 @@ std::vector<Setting> ImageSettings() {
        .min = 0,
        .max = kMostPixels},
       {.name = "crop_padding",
-       .doc = "For training, images get so many zeros on each side, and a random part of their "
-              "size is cut out of that; 0: none.",
+       .doc = "For training, images get that number of zeros on each side, and a random part of "
+              "their size is cut out of that; 0: none.",
        .default_value = int64_t{0},
        .min = 0,
        .max = kMostPixels},
@@ -399,7 +399,8 @@ std::vector<Setting> ImageSettings() {
        .max = 0.5},
       WorkersSetting(),
       {.name = "randaugment",
-       .doc = "For training, so many operations of RandAugment change an image, drawn out of 14.",
+       .doc = "For training, the number of operations of RandAugment that change an image, drawn "
+              "out of 14.",
        .default_value = int64_t{0},
        .min = 0,
        .max = 100},

@@ -376,8 +376,8 @@ std::vector<Setting> Rows() {
        .default_value = 0.0,
        .min = 0},
       {.name = "held_out",
-       .doc = "So many volumes, the last ones of `imagesTr` by name, are held out of training; 0: "
-              "those of `imagesTs` are, if they have labels.",
+       .doc = "The number of volumes that are held out of training, the last ones of `imagesTr` by "
+              "name; 0: those of `imagesTs` are, if they have labels.",
        .default_value = int64_t{0},
        .min = 0},
       {.name = "overlap",
