@@ -24,8 +24,8 @@ class BlockCosts {
   // The costs of the blocks' options together with option `side` for the decisions outside the
   // blocks (BlockShapes::sides).
   OptionProblem Problem(int side, Choice choice) const;
-  // Whether the combination `options` has an option that `choice` allows and the choices before it
-  // in the enum do not.
+  // Whether the combination `options` needs `choice`: kEstimates if the cost of an option is no sum
+  // over blocks, kChains if it has a chain, kSums always.
   bool Needs(Choice choice, int side, const std::vector<int>& options) const;
   // The seconds of a step whose computation takes `work` more seconds than if everything is kept.
   // The step's seconds grow by less than `work` if the step waits for offloaded parameters.
