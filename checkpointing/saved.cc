@@ -119,8 +119,8 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
   for (SavedTensor& tensor : written) {
     if (tensor.uses.empty()) continue;
     tensor.read_at_once = ReadAtOnce(program, tensor);
-    // Clones run in the backward pass, too early for a reader in the update: such a tensor can't be
-    // recomputed.
+    // A tensor that the update reads can't be recomputed, because clones run in the backward pass,
+    // before the update.
     if (program.nodes()[tensor.uses.back()].phase == graph::Phase::kUpdate) {
       tensor.recomputable = false;
     }

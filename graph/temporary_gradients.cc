@@ -92,8 +92,9 @@ class GradientReleaser {
   }
 
   Program& program_;
-  std::vector<Gradient> gradients_;  // by tensor
-  size_t update_begin_ = 0;          // from this node on, all nodes belong to the update
+  std::vector<Gradient>
+      gradients_;            // by tensor: the gradient that it is, if it is a carried gradient
+  size_t update_begin_ = 0;  // from this node on, all nodes belong to the update
 };
 
 }  // namespace
