@@ -330,8 +330,8 @@ class Transfers {
   const Slices slices_;
   const std::vector<FetchGroup>& groups_;
   const int64_t ahead_bytes_;
-  int64_t end_bytes_ =
-      0;  // the limit on bytes in flight in the update at a step's end; 0 means one group at a time
+  // The limit on bytes in flight in the update at a step's end; 0 means one group at a time.
+  int64_t end_bytes_ = 0;
   std::vector<Node> nodes_;         // the original nodes
   std::vector<size_t> view_nodes_;  // by original tensor: the node that makes the view
   size_t now_ = 0;                  // the index of the current original node
