@@ -145,8 +145,8 @@ struct Tensor {
   bool persistent = false;
   Retention retention = Retention::kSave;
   std::optional<Alias> alias;
-  std::optional<Owner> owner =
-      {};  // for gradients and carried tensors: the tensor that it belongs to
+  // For gradients and carried tensors: the tensor that it belongs to.
+  std::optional<Owner> owner = {};
   std::optional<Merge> merge = {};  // for carried tensors to which micro-steps or ranks contribute:
                                     // how their values become one
   // For a history (OwnedAs::kHistory): the checksum of the names of the tensors that its elements

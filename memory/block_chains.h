@@ -31,8 +31,8 @@ class BlockChains {
   struct Chain {
     int first = 0;   // the first block
     int blocks = 0;  // the number of blocks, at least 2
-    int level =
-        0;  // how much its blocks keep in addition to the last block's output; level 0 keeps least
+    // How much its blocks keep in addition to the last block's output; level 0 keeps least.
+    int level = 0;
     int end() const { return first + blocks; }
   };
 

@@ -21,8 +21,8 @@ struct BlockOption {
   int64_t host_bytes = 0;
   int64_t leaving_bytes = 0;  // bytes of dropped results that other blocks read
   double copy_seconds = 0;    // seconds of copies to the host; the copies back take as long
-  double seconds =
-      0;  // seconds of recomputation, and of copies that do not overlap with computation
+  // Seconds of recomputation, and of copies that do not overlap with computation.
+  double seconds = 0;
 
   // Whether a step's cost may not be the sum over blocks: copies may overlap with the computation
   // of other blocks, or other blocks' gradients read a result that this one drops.
@@ -30,8 +30,8 @@ struct BlockOption {
 };
 
 struct BlockOptionsLimits {
-  int64_t enumerate =
-      8192;  // the most subsets to compare; if there are more, the smallest tensors are always kept
+  // The most subsets to compare; if there are more, the smallest tensors are always kept.
+  int64_t enumerate = 8192;
   int options = 24;     // the most options to return
   bool offload = true;  // whether to offload, if decisions allow it
   bool leaving = true;  // whether results that other blocks read may be dropped

@@ -24,8 +24,8 @@ namespace plimsoll::memory {
 
 struct SolverOptions {
   PlanOptions plan = {};
-  int options =
-      20;  // the most options of a block; 0 means that only the named policies are candidates
+  // The most options of a block; 0 means that only the named policies are candidates.
+  int options = 20;
   // The limit of the search that changes single decisions, in nodes of the programs that it
   // measures.
   int64_t work = 30'000;

@@ -45,8 +45,8 @@ struct ExactPlan {
   int64_t host_arena_bytes = 0;
   int64_t host_bytes = 0;  // the host arena and buffers of inputs (MemoryPlan::host_bytes)
   double seconds = 0;      // the predicted seconds of a step
-  double recompute_seconds =
-      0;  // the part of `seconds` for recomputation and for copies to and from the host
+  // The part of `seconds` for recomputation and for copies to and from the host.
+  double recompute_seconds = 0;
 };
 
 struct Candidate {

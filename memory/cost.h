@@ -16,8 +16,8 @@ struct Cost {
   };
   Kind kind = Kind::kBound;
   double seconds = 0;  // seconds of a step
-  int64_t device_bytes =
-      0;  // if host and device share one memory, a kBound includes host bytes here
+  // If host and device share one memory, a kBound includes host bytes here.
+  int64_t device_bytes = 0;
   int64_t host_bytes = 0;
 };
 

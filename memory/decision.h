@@ -16,8 +16,8 @@ namespace plimsoll::memory {
 struct Decision {
   std::vector<std::string> tensors;
   int node = -1;  // the index of the producer in the program before recomputation
-  int block =
-      -1;  // the producer's block, as graph::Blocks numbers blocks; -1 if it is outside all blocks
+  // The producer's block, as graph::Blocks numbers blocks; -1 if it is outside all blocks.
+  int block = -1;
   int64_t bytes = 0;        // the sum of the results' bytes, each rounded up to the alignment
   bool recompute = true;    // whether the results may be recomputed
   bool offload = false;     // whether the results may be offloaded

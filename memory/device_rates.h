@@ -21,8 +21,8 @@ namespace plimsoll::memory {
 struct LinkRates {
   double to_device = 0, to_host = 0;            // while the other direction is idle
   double both_to_device = 0, both_to_host = 0;  // while both directions are busy
-  bool measured =
-      false;  // whether the rates were measured on this machine; otherwise they are built in
+  // Whether the rates were measured on this machine; otherwise they are built in.
+  bool measured = false;
 
   bool operator==(const LinkRates&) const = default;
 };

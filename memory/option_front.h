@@ -29,15 +29,15 @@ namespace plimsoll::memory {
 // One option of one block, or of a chain of neighbours that begins with it.
 struct OptionCost {
   int option = 0;  // the caller's number of the option
-  int blocks =
-      1;  // number of blocks that the option covers; kept and need are for all these blocks
+  // Number of blocks that the option covers; kept and need are for all these blocks.
+  int blocks = 1;
   double seconds = 0;    // what the option adds to the seconds of a step that keeps everything
   int64_t kept = 0;      // bytes kept from the block's forward pass to its backward pass
   int64_t need = 0;      // the most bytes alive while the block computes, without the bytes that
                          // earlier blocks keep
   int64_t arriving = 0;  // bytes copied back before or during the block's backward pass
-  double copy_seconds =
-      0;  // seconds of the copies one way for one micro-step; 0 if nothing is copied
+  // Seconds of the copies one way for one micro-step; 0 if nothing is copied.
+  double copy_seconds = 0;
 };
 
 // The seconds that one micro-step computes in a block.

@@ -76,8 +76,8 @@ struct ProgramPlan {
 
   // The following members are about the device arena.
   int64_t temporary_bytes = 0;  // extent of the temporaries above the persistent prefix
-  int64_t max_live_bytes =
-      0;  // bytes alive at the peak, including the persistent tensors that are needed then
+  // Bytes alive at the peak, including the persistent tensors that are needed then.
+  int64_t max_live_bytes = 0;
 
   // The peak: the first node at which max_live_bytes are alive. -1 in a program without nodes.
   int peak_node = -1;
