@@ -87,10 +87,10 @@ class Offloader {
   }
 
  private:
-  // Tensors that are evicted, or are needed, at the same node.
+  // A group of tensors that are evicted, or are needed, at the same node.
   struct Group {
     std::vector<int> tensors;
-    int64_t size = 0;  // what its copies take of the limit on copies in flight
+    int64_t size = 0;  // how much the group's copies count against the limit on copies in flight
     int node = 0;      // the node before which the eviction ends, or the prefetch starts
   };
   using Groups = std::map<int, Group>;  // groups by the index of their node
@@ -131,8 +131,9 @@ class Offloader {
     result_.push_back(std::move(node));
   }
 
-  // Without the times of copies, a group has size 1. With them, its size is its bytes: the copies
-  // of one block start at short intervals, and may last until those of the next block start.
+  // If the times of copies are unknown, a group has size 1. If they are known, a group's size is
+  // its bytes, because the copies of one block start at short intervals and may last until the
+  // copies of the next block start.
   void SetSizes(Groups& groups) const {
     for (auto& [node, group] : groups) {
       if (!Timed()) {
@@ -147,7 +148,8 @@ class Offloader {
     return program_.tensor(offloaded.original).bytes();
   }
 
-  // The bytes of the block whose tensors take most, or of the largest group if it is larger.
+  // The bytes of the block whose tensors have the most bytes, or of the largest group if that has
+  // more.
   int64_t BytesOfLargestBlock() const {
     int64_t most = 0;
     for (const auto& [node, group] : evictions_) most = std::max(most, group.size);
@@ -212,7 +214,7 @@ class Offloader {
 
   void Forward() {
     std::deque<const Group*> departing;
-    int64_t size = 0;  // size of the departing groups
+    int64_t size = 0;  // the size of the departing groups
     const auto finish_while = [&](auto condition) {
       for (; !departing.empty() && condition(*departing.front()); departing.pop_front()) {
         for (int offloaded : departing.front()->tensors) FinishEviction(offloaded_[offloaded]);
@@ -236,7 +238,7 @@ class Offloader {
   void Backward() {
     auto next = fetches_.cbegin(), needed = next;  // the next group to start, and the next group to
                                                    // await
-    int64_t size = 0;                              // size of the groups between `needed` and `next`
+    int64_t size = 0;  // the size of the groups from `needed` up to `next`
     const auto start_until = [&](int n) {
       for (; next != fetches_.cend(); ++next) {
         const Group& group = next->second;
@@ -282,7 +284,7 @@ class Offloader {
     return static_cast<size_t>(root) < offloaded_of_.size() && offloaded_of_[root] >= 0;
   }
 
-  // Adds a node of the original program to the result. After the forward pass it reads the
+  // Adds a node of the original program to the result. A node after the forward pass reads the
   // prefetched copies.
   void Move(int n) {
     const bool view = nodes_[n].op->view;
@@ -319,10 +321,9 @@ class Offloader {
   const OffloadOptions& options_;
   const int forward_;
   std::vector<Node> nodes_;            // the original nodes
-  const std::vector<int> view_nodes_;  // by original tensor: the node that makes it, if it is a
-                                       // view
-  std::vector<int> offloaded_of_;      // by original tensor: index of its offload; -1: not
-                                       // offloaded
+  const std::vector<int> view_nodes_;  // by original tensor: the node that makes it if it is a view
+  std::vector<int>
+      offloaded_of_;  // by original tensor: its index in offloaded_; -1 if it is not offloaded
   std::vector<Offloaded> offloaded_;
   Groups evictions_;  // by the index of the node after which they start
   Groups fetches_;    // by the index of the node before which they are done

@@ -5,16 +5,16 @@
 // before its first use in the backward pass:
 //
 //   forward    %x.host = copy_start(%x)             after the last node that reads %x
-//              %x.away = copy_done(%x.host, %x)     when the copy has ended, or where later
-//              evictions
-//                                                   need the room; then %x's bytes are free
+//              %x.away = copy_done(%x.host, %x)     when the copy has ended, or where
+//                                                   another eviction needs the room; then
+//                                                   %x's bytes are free
 //   backward   %x.back = copy_start(%x.away)        in time for its first use, when there is room
 //              %x.here = copy_done(%x.back, %x.away)  before the first node that reads %x
 //
 // Tensors that are evicted, or needed, at the same node are copied as a group. Two groups may be in
-// flight each way. If the times of copies are known, the limit is twice the bytes of the block or
-// group that copies most: a copy may take longer than the nodes until the next one starts.
-// Every copy is done before the program's forward or backward phase ends.
+// flight each way. If the times of copies are known, the limit is instead twice the bytes of the
+// block or group that copies most, because a copy may take longer than the nodes until the next
+// copy starts. Every copy is done before the program's forward or backward phase ends.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ class Offload : public graph::Pass {
             .spoils = {graph::Fact::kByLoss, graph::Fact::kScratched},
             .keeps_numbers = true};
   }
-  // Runs after Recompute, whose clones may read offloaded tensors, and before workspaces are added.
+  // Runs after the pass Recompute, whose clones may read offloaded tensors, and before workspaces
+  // are added.
   graph::PassResult Run(graph::Program& program) override;
 
  private:

@@ -85,8 +85,9 @@ class Recomputer {
  private:
   struct Info {
     bool kept = false;
-    std::vector<int> uses;     // later nodes that read it, if it is in the saved set
-    std::vector<int> writers;  // nodes that write it, without views
+    std::vector<int>
+        uses;  // nodes after the forward pass that read the tensor, if it is in the saved set
+    std::vector<int> writers;  // nodes that write the tensor, without nodes that make views
     TensorId clone = kNoTensor;
   };
 
@@ -112,7 +113,7 @@ class Recomputer {
   }
 
   // Keeps results of a block that only other blocks' forward nodes read, unless they are cheap to
-  // recompute. Goes in the order of the program, because a kept result makes others cheap.
+  // recompute. Visits nodes in program order, because a kept result makes other results cheap.
   void KeepWhatBlocksGive() {
     const graph::Blocks blocks(program_);
     for (int n = 0; n < forward_; ++n) {
@@ -140,8 +141,8 @@ class Recomputer {
   TensorId ViewAgain(TensorId view) {
     const TensorId base = Again(program_.tensor(view).alias->base);
     const int n = view_nodes_[view];
-    // All readers share one clone of the collective's done. With several, its inputs would have to
-    // live longer.
+    // All readers share one clone of the node that ends the collective. With several such clones,
+    // the inputs of the node would have to live longer.
     const bool done = n >= 0 && ops::IsCollectiveDone(*nodes_[n].op);
     if (done && done_.contains(base)) return done_.at(base);
     const TensorId again = AddViewLike(program_, view, base, std::string(kSuffix));
@@ -236,8 +237,8 @@ class Recomputer {
   }
 
   // Forgets clones that are cheaper to recompute than to keep until their next use. Only first
-  // results are considered: further ones, such as statistics, are small, and not worth running
-  // their node again.
+  // results of nodes are considered. Further results, such as statistics, are small, and not worth
+  // running the node again.
   void DropCheapClones() {
     std::erase_if(cheap_clones_, [&](int n) {
       const TensorId root = program_.Root(*std::ranges::find_if_not(
@@ -279,10 +280,10 @@ class Recomputer {
                                        // view
   std::vector<Info> tensors_;          // by original tensor; meaningful for owners of memory
   std::vector<Node> result_;
-  std::map<TensorId, TensorId> done_;  // by clone of a collective's result: the tensor to read
-                                       // instead
-  std::vector<int> cheap_clones_;      // nodes with a cheap clone whose results may be read again
-  int at_ = 0;                         // index of the original node for which clones are made
+  std::map<TensorId, TensorId>
+      done_;  // maps the clone of a collective's result to the tensor that readers read instead
+  std::vector<int> cheap_clones_;  // nodes whose cheap clone has results that may be read again
+  int at_ = 0;                     // index of the original node for which clones are made
   bool any_ = false;
   int added_ = 0;
   int64_t bytes_before_ = 0;

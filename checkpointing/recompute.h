@@ -5,14 +5,15 @@
 // it, its producer runs once more: a clone that reads kept and persistent tensors, or results of
 // further clones, back to the nearest available tensors.
 //
-// - A forward result that only clones read is not kept: another clone computes it. Two kinds are
-//   kept: scalars, such as the largest magnitude of a tensor that is quantized again; and results
-//   that one block gives to another, unless cheap nodes compute them from kept tensors. Otherwise
-//   recomputation would begin at the first block every time.
+// - A forward result that only clones read is not kept: another clone computes it. Two kinds of
+//   such results are kept: scalars, such as the largest magnitude of a tensor that is quantized
+//   again; and results of a block that another block reads, unless cheap nodes compute the results
+//   from kept tensors. If the latter were not kept, recomputation would begin at the first block
+//   every time.
 // - Expensive nodes (matrix products, attention) are cloned once. The result of a cheap clone
 //   (OpDef::cheap_to_recompute: norms, activations, casts, …) is dropped between two uses and
 //   computed again, if all its inputs are available at the second use anyway. So no cheap
-//   intermediate of a chain waits for its use.
+//   intermediate result takes memory until it is used.
 // - Random ops keep their key, so a clone draws the same numbers.
 // - Optional results that no node reads any more are removed, from clones and from forward nodes.
 //

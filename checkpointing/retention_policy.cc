@@ -86,8 +86,9 @@ class Tagger {
     graph::TensorId result;
     const graph::Node& by;
   };
-  // The result that a saved tensor represents, and its node: before the all-gather that follows
-  // where ranks share a norm's rows, and before quantization to 8-bit codes.
+  // The result from which a saved tensor was made by an all-gather of a norm's rows or by
+  // quantization to 8-bit codes, and the node that writes this result; else the saved tensor
+  // itself.
   Made OriginOf(const SavedTensor& saved) const {
     graph::TensorId result = saved.tensor;
     const graph::Node* maker = &program_.nodes()[saved.producer];
@@ -115,7 +116,7 @@ class Tagger {
            MatchesGlob(pattern, program_.tensor(origin.result).name);
   }
 
-  // Indices into saved_ of all tensors that match. Throws UserError when none matches.
+  // Indices into saved_ of all tensors that match. Throws UserError if no tensor matches.
   std::vector<size_t> AllMatches(const Patterns& patterns, const std::string& pattern) const {
     std::vector<size_t> matches;
     const bool preset = IsPreset(pattern);
@@ -169,7 +170,7 @@ class Tagger {
     }
   }
 
-  // With presets, 8-bit codes of a tensor that is kept anyway are recomputed from it.
+  // With presets, 8-bit codes of a tensor that is kept anyway are recomputed from this tensor.
   void RecomputeCodesOfWhatWaits() {
     for (size_t i = 0; i < saved_.size(); ++i) {
       const graph::Node& maker = program_.nodes()[saved_[i].producer];

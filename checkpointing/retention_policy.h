@@ -8,13 +8,13 @@
 //              Blocks are the scopes "block.N"; activations outside any block are kept.
 //   every k    the same, with k consecutive blocks as one
 //   selective  recomputes what the patterns of `recompute` match, except matches of `save`
-//   explicit   by name of tensor, as a solver chose
+//   explicit   a retention for each tensor by name, as the solver chose
 //
 // A pattern is a preset, which ops declare (OpDef::recompute_preset: `norms`, `activations`,
 // `attention`), an op kind (`gelu`) or a glob over names of tensors (`block.*.mlp.fc`). An op's
-// further results, such as a norm's statistics, have the retention of its first one: they are
-// small, and running the op again gives them at no cost. With a preset, 8-bit codes of a kept
-// tensor are recomputed from it.
+// further results, such as a norm's statistics, have the retention of its first result: they are
+// small, and running the op again computes them at no extra cost. With a preset, 8-bit codes of a
+// kept tensor are recomputed from the tensor.
 //
 // Unsharded parameters, gathered from data ranks' shards (ZeRO, stage 3), are saved for the
 // backward pass like activations. Policies and patterns don't apply to them: only `reshard` does.
@@ -28,27 +28,29 @@
 
 namespace plimsoll::checkpointing {
 
-// Patterns, and the key that sets them. Messages about the patterns begin with the key:
-// "run.yaml:12: checkpointing.recompute".
+// Patterns, and the configuration key that sets them. Messages about the patterns begin with the
+// key: "run.yaml:12: checkpointing.recompute".
 struct Patterns {
   std::vector<std::string> patterns;
   std::string key;
-  bool by_default = false;  // the patterns are not the user's: a preset's may match nothing
+  bool by_default = false;  // whether the patterns are the default and not the user's; a default
+                            // preset may match nothing
 };
 
 struct Options {
   enum class Policy { kNone, kBlock, kEvery, kSelective, kExplicit };
   Policy policy = Policy::kNone;
-  int64_t every = 1;                                  // for kEvery: the number of blocks between
-                                                      // kept inputs
-  Patterns recompute{{}, "checkpointing.recompute"};  // for kSelective
+  int64_t every = 1;  // for kEvery: the number of consecutive blocks of which only the first one's
+                      // input is kept
+  Patterns recompute{{}, "checkpointing.recompute"};  // for kSelective: what is recomputed
   Patterns save{{}, "checkpointing.save"};            // for kSelective: exceptions from `recompute`
-  // Kept activations that are offloaded to the host. For all policies but kExplicit.
+  // Selects the kept activations that are offloaded to the host. For all policies except kExplicit.
   Patterns offload{{}, "checkpointing.offload"};
   // Whether unsharded parameters are freed after the forward pass and gathered again in the
-  // backward pass, instead of being kept. For all policies but kExplicit.
+  // backward pass, instead of being kept. For all policies except kExplicit.
   bool reshard = true;
-  // For kExplicit; activations that are not named are kept.
+  // For kExplicit: maps a tensor's name to its retention. Activations that are not in the map are
+  // kept.
   std::map<std::string, graph::Retention> retention = {};
 };
 

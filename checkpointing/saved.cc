@@ -119,7 +119,8 @@ std::vector<SavedTensor> FindSaved(const Program& program) {
   for (SavedTensor& tensor : written) {
     if (tensor.uses.empty()) continue;
     tensor.read_at_once = ReadAtOnce(program, tensor);
-    // A tensor that an update reads can't be recomputed: clones run in the backward pass.
+    // A tensor that the update reads can't be recomputed, because clones run in the backward pass,
+    // before the update.
     if (program.nodes()[tensor.uses.back()].phase == graph::Phase::kUpdate) {
       tensor.recomputable = false;
     }

@@ -1,6 +1,6 @@
 // The saved set of a training program: the activations that the forward pass writes and a later
-// node reads. They live through the rest of the forward pass and most of the backward pass, so
-// checkpointing is about them.
+// node reads. These activations live through the rest of the forward pass and most of the backward
+// pass, so checkpointing acts on them.
 //
 // The set doesn't contain persistent tensors (always alive), gradients (a fused loss makes some in
 // the forward phase), temporaries that only the forward pass reads, and scalars, which are always
@@ -16,7 +16,8 @@
 namespace plimsoll::checkpointing {
 
 struct SavedTensor {
-  graph::TensorId tensor;  // owns its memory; reading its views counts as reading it
+  graph::TensorId tensor;  // a root tensor, which owns its memory; a node that reads a view of it
+                           // counts as reading it
   int64_t bytes;
   int producer;                   // the node that writes the tensor
   int output;                     // index among the outputs of the producer

@@ -22,8 +22,8 @@ class Attributes {
   void Set(std::string_view name, AttributeValue value);
   bool Has(std::string_view name) const { return Find(name) != nullptr; }
 
-  // These throw InternalError when the name is absent or holds another kind. GetReal also reads an
-  // integer. None of them allocates.
+  // The following functions throw InternalError if the name is absent or its value has another
+  // kind. GetReal also reads an integer. None of them allocates.
   bool GetBool(std::string_view name) const;
   int64_t GetInt(std::string_view name) const;
   double GetReal(std::string_view name) const;

@@ -111,9 +111,9 @@ class Reverse {
   }
 
   // The order in which nodes are differentiated: each after all nodes that read its results, from
-  // the end to the start. If the loss is a sum of losses, the nodes that only the first of them
-  // reads come first, then those that only the second reads, and so on; then the nodes that several
-  // read.
+  // the end to the start. If the loss is a sum of losses, the nodes that only the first loss reads
+  // come first, then the nodes that only the second loss reads, and so on; then the nodes that
+  // several losses read.
   std::vector<size_t> Order(Value loss) const {
     const std::vector<Node>& nodes = program_.nodes();
     const std::vector<size_t> terms = LossTerms(program_, loss);
@@ -256,8 +256,8 @@ class Reverse {
   }
 
   // The gradient of an output as the op's rule expects it: in the output's type. Rules that only
-  // pass the gradient on may get a sum in float32 and keep it so: therefore no sum for a weight is
-  // rounded to 16 bits.
+  // pass the gradient on get a float32 sum as it is, so that no sum for a weight is rounded to 16
+  // bits.
   Value AsExpected(const Node& node, size_t output, Value gradient) {
     const bool hands_on = node.op->view || node.op->converts;
     if (gradient == kNoTensor || hands_on) return gradient;
@@ -353,7 +353,7 @@ class Reverse {
   const AutodiffOptions& options_;
   Builder builder_;
   std::vector<bool> depends_;
-  std::vector<Value> partials_;  // by tensor: the sum of gradients received so far
+  std::vector<Value> partials_;  // by tensor: the sum of its gradients received so far
 };
 
 }  // namespace

@@ -12,11 +12,11 @@
 namespace plimsoll::graph {
 
 // How a program ends with gradients and metrics (the loss is a metric). A step of several
-// micro-steps sums both over its programs.
+// micro-steps sums gradients and metrics over its programs.
 enum class Carry : uint8_t {
-  kNone,        // the step has one micro-step: gradients are temporaries, consumed by the update
-  kWrite,       // for the first of several micro-steps: gradients are written to carried tensors
-  kAccumulate,  // for the other micro-steps: gradients are added to the carried tensors
+  kNone,        // one micro-step per step: gradients are temporaries, consumed by the update
+  kWrite,       // the first of several micro-steps: gradients are written to carried tensors
+  kAccumulate,  // the other micro-steps: gradients are added to the carried tensors
 };
 
 struct AutodiffOptions {
@@ -24,23 +24,24 @@ struct AutodiffOptions {
   // Metrics that are summed over the micro-steps like the loss. They have no gradient.
   std::vector<std::string> metrics = {};
   Carry carry = Carry::kNone;
-  // Selects the parameters whose gradients are carried. Empty: all. The other gradients are
-  // temporaries in any case; a later pass decides which parts of them are carried.
+  // Selects the parameters whose gradients are carried; empty means all. The gradients of the other
+  // parameters are temporaries in any case; a pass after this one decides which parts of them are
+  // carried.
   std::function<bool(const Tensor& parameter)> carries = {};
   // Selects parameters that are constants here: they get no gradient, and nodes that depend on no
-  // other parameter are not differentiated. Empty: no parameter.
+  // other parameter are not differentiated. Empty means no parameter.
   std::function<bool(const Tensor& parameter)> frozen = {};
   // The name of the carried f32[] state ("loss_scale") that multiplies the loss before it is
-  // differentiated, and so all gradients. Empty: the loss is not scaled.
+  // differentiated, and so all gradients. Empty if the loss is not scaled.
   std::string loss_scale = "";
 };
 
 // The gradient of parameter "w" is the tensor "w.grad"; a parameter that the loss doesn't depend on
-// has none. Gradients of bf16 and f16 parameters are float32. The loss and the other metrics become
-// tensors that the host reads (Role::kMetric), the loss without its scale. Sums have a fixed
-// operand order: later uses first; if the loss is a sum of losses, the uses of the first of them
-// come before those of the next (LossTerms). A sum is float32 when one part is float32 and another
-// has 16 bits.
+// has no gradient. Gradients of bf16 and f16 parameters are float32. The loss and the other metrics
+// become tensors that the host reads (Role::kMetric), the loss without its scale. Sums have a fixed
+// operand order: later uses first; if the loss is a sum of losses, the uses by the first of these
+// losses come before the uses by the next one (LossTerms). A sum is float32 if one operand is
+// float32 and the other has 16 bits.
 //
 // Throws an InternalError that names the op when the loss depends on a trained parameter through an
 // op that has neither a gradient nor OpDef::stops_gradient, or when an op's rule gives no gradient
@@ -60,8 +61,8 @@ class Autodiff : public Pass {
   AutodiffOptions options_;
 };
 
-// The forward nodes whose scalars add up to the scalar `loss`, in their order. Only scalars are
-// computed between them and the loss. If the loss is no sum, the result is one node.
+// The forward nodes whose scalars add up to the scalar `loss`, in program order. Only scalars are
+// computed between these nodes and the loss. If the loss is no sum, the result is one node.
 std::vector<size_t> LossTerms(const Program& program, TensorId loss);
 
 // The name of a metric's value in this micro-step alone, in programs that add it to the values of

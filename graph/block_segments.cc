@@ -49,8 +49,9 @@ class Segments {
     std::vector<int> blocks;
   };
 
-  // Segments of two micro-steps correspond if their keys are equal: direction and block. For nodes
-  // outside blocks, the key has the number of the segment of blocks before them.
+  // A key is a direction and a block. Segments of two micro-steps correspond if their keys are
+  // equal. For nodes outside blocks, `behind` is the number of the segment of blocks before these
+  // nodes.
   struct Key {
     DirectedBlock at;
     int behind = 0;
@@ -115,8 +116,8 @@ class Segments {
     NumberCompanions(micro_step);
   }
 
-  // Companions get the segment of the node before them. Companions that wait for a transfer get
-  // that of the node that follows, even if that node makes the data of another transfer.
+  // Companions get the segment of the node before them. Companions that wait for a transfer get the
+  // segment of the next node, even if that node makes the data of another transfer.
   void NumberCompanions(const std::vector<size_t>& micro_step) {
     int number = 0;
     for (size_t at : micro_step) {
@@ -145,7 +146,7 @@ class Segments {
   std::vector<bool> companion_;  // by node: whether it is a companion (graph/companions.h)
   std::vector<int> of_nodes_;
   std::map<Key, int> numbers_;
-  int count_ = -1;  // the last number given
+  int count_ = -1;  // the last number that a segment got
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The segments by which BlocksFirst (graph/step_passes.h) orders nodes.
+// By node: the segment by which BlocksFirst (graph/step_passes.h) orders it.
 #pragma once
 
 #include "graph/micro_step_order.h"

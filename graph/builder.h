@@ -1,5 +1,5 @@
-// Appends tensors and nodes to a program, inferring types. Models, gradients and passes build
-// through it.
+// Appends tensors and nodes to a program, inferring types. Models, gradient rules and passes build
+// programs with it.
 #pragma once
 
 #include <optional>
@@ -26,7 +26,8 @@ class Builder {
   Value Persistent(std::string name, Role role, TensorType type, std::optional<Owner> owner = {},
                    std::optional<Merge> merge = {});
 
-  // The carried tensor of that name. If the program has none, declares one as Persistent() does.
+  // Returns the carried tensor `name`. If the program has no such tensor, declares it as
+  // Persistent() does.
   Value Carried(const std::string& name, Role role, TensorType type,
                 std::optional<Owner> owner = {});
 
@@ -35,13 +36,13 @@ class Builder {
   // it.
   Value Like(Value like, std::string_view stem, Value base = kNoTensor);
 
-  // Appends a node and returns its outputs. They are named "SCOPE.NAME" (or "SCOPE.OP" when name is
-  // empty); names of outputs after the first append ".ARGUMENT". A false element of `want` leaves
-  // an optional output out (kNoTensor); an empty `want` means all outputs.
+  // Appends a node and returns its outputs. The outputs are named "SCOPE.NAME" (or "SCOPE.OP" if
+  // `name` is empty); to the names of outputs after the first, ".ARGUMENT" is appended. A false
+  // element of `want` leaves an optional output out (kNoTensor); an empty `want` means all outputs.
   std::vector<Value> Emit(std::string_view op, std::vector<Value> inputs,
                           Attributes attributes = {}, std::string_view name = "",
                           std::vector<bool> want = {});
-  // Like Emit, but writes existing tensors: carried ones, updated in place.
+  // Like Emit, but the node writes existing carried tensors in place.
   void EmitInto(std::vector<Value> outputs, std::string_view op, std::vector<Value> inputs,
                 Attributes attributes = {});
   // Like Emit, but returns only output 0.

@@ -1,5 +1,5 @@
-// Nodes next to the computation of a block that do not interrupt it: wherever they are, the block's
-// nodes before and after them are still neighbours.
+// Companions: nodes between the nodes of a block that are not part of its computation. The block's
+// nodes before and after a companion count as neighbours.
 #pragma once
 
 #include <vector>
@@ -15,13 +15,14 @@ bool OnlyMoves(const Node& node);
 // transfer sends (parallel/gather_codes.h). It belongs to the start of the transfer.
 bool MakesParameter(const Program& program, const Node& node);
 
-// Two different answers, by node, to the question which nodes add the result of a collective to
-// gradients. They differ in what the nodes write, and in whether a collective must have written
-// what they read.
+// The two following functions find the nodes that add results of collectives to gradients. They
+// differ in which tensors these nodes may write, and in whether a collective must have written the
+// tensors that they read.
 
 // Nodes that write only carried gradients, from carried gradients, from results of collectives of
 // any role, and from inputs such as the state of random numbers. Used to order micro-steps:
-// micro-steps add only to carried gradients, and a sum of squares belongs to its own segment.
+// micro-steps add only to carried gradients, and a node that computes a sum of squares is not such
+// a node.
 std::vector<bool> AddToCarriedGradients(const Program& program);
 
 // Nodes that read only gradients and inputs, among them the result of a collective; they may write

@@ -1,4 +1,5 @@
-// What passes require, give and spoil. This decides in which order they may run.
+// Contracts of passes: the facts about a program that a pass needs, establishes and spoils. They
+// decide in which order passes may run.
 #pragma once
 
 #include <set>
@@ -47,8 +48,8 @@ Facts FactsFrom(Fact first);
 struct Contract {
   Facts needs = {};  // facts that must hold before the pass
   Facts gives = {};  // facts that hold after the pass
-  // Facts that no longer hold after the pass, because it adds, moves or replaces what they are
-  // about. A later pass has to establish them again.
+  // Facts that no longer hold after the pass, because it adds, moves or replaces nodes or tensors.
+  // A pass after it has to establish these facts again.
   Facts spoils = {Fact::kScratched};
   bool keeps_numbers = false;  // the losses are the same without the pass: debug.without may name
                                // it

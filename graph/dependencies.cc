@@ -6,8 +6,8 @@ namespace plimsoll::graph {
 
 Dependencies DependenciesOf(const Program& program, Views views) {
   struct Accesses {
-    std::vector<size_t> writers, readers;  // readers: since the last write, which follows all
-                                           // earlier readers
+    std::vector<size_t> writers, readers;  // `readers`: nodes that have read since the last write,
+                                           // which follows all earlier readers
   };
   std::vector<Accesses> accesses(program.tensors().size());  // indexed by the tensor that owns the
                                                              // memory

@@ -8,8 +8,9 @@
 
 namespace plimsoll::graph {
 
-// By node: earlier nodes that it has to follow. Together with the nodes that these have to follow,
-// they are all nodes that write what it reads, read what it writes, or write what it writes.
+// By node: earlier nodes that it has to follow. These nodes, with the nodes that they have to
+// follow in turn, include all earlier nodes that write a tensor that the node reads or writes, or
+// read a tensor that it writes.
 using Dependencies = std::vector<std::vector<size_t>>;
 
 // How a view depends on earlier readers of its base. kWrite: the view has to follow them, because

@@ -15,8 +15,8 @@ enum class DType : uint8_t {
   kFloat16,   // IEEE half: up to 65504, 11 bits of precision
   kInt16,     // the remainder that extends a bf16 weight to float32
   kUInt8,     // codes of 8-bit optimizer state, positions in a window, bit masks
-  // Codes of quantized operands (base/float8.h): their values are known only together with their
-  // tensor's scale.
+  // Codes of quantized operands (base/float8.h): the value of a code is known only together with
+  // the scale of its tensor.
   kFloat8E4M3,
   kFloat8E5M2,
 };

@@ -1,5 +1,5 @@
-// Replaces groups of nodes by one node that does the same work with less memory traffic. The device
-// decides which groups: the pass is given a list of fusions, which are rewriting rules.
+// Replaces groups of nodes by one node that does the same work with less memory traffic. The pass
+// is given a list of fusions, which are rewriting rules; the list depends on the device.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace plimsoll::graph {
 
 struct Fusion {
   std::string name;
-  // Rewrites every match; returns how many.
+  // Rewrites every match. Returns the number of matches.
   int (*apply)(Program&);
 };
 

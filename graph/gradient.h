@@ -26,7 +26,7 @@ class GradientContext {
   Value input(size_t i) const { return i < node_.inputs.size() ? node_.inputs[i] : kNoTensor; }
   Value output(size_t i) const { return node_.outputs[i]; }
 
-  // The gradient of output i. kNoTensor: nothing depends on that output.
+  // The gradient of output i. kNoTensor if the loss does not depend on that output.
   Value output_gradient(size_t i) const { return output_gradients_[i]; }
 
   // Whether the gradient of input i is needed. If not, emit nothing for it.

@@ -26,8 +26,8 @@ std::vector<size_t> FindStages(const Program& program, const std::vector<size_t>
       needed.insert(needed.end(), predecessors[n].begin(), predecessors[n].end());
     }
   }
-  size_t before = 0, last = 0;  // before: the number of the node before; last: the largest of
-                                // gradient nodes so far
+  size_t before = 0, last = 0;  // `before`: the number of the previous node; `last`: the largest
+                                // number of the gradient nodes so far
   for (size_t n = 0; n < nodes.size(); ++n) {
     size_t after = 0;
     for (size_t predecessor : predecessors[n]) after = std::max(after, stages[predecessor]);

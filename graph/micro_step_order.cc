@@ -26,16 +26,16 @@ constexpr std::array kOrders = {
 };
 
 // Proves that an order keeps dependencies: no node has an earlier stage than the nodes that it has
-// to follow. These are all earlier nodes of its own micro-step, and nodes of other micro-steps that
-// write what it reads or writes, or read what it writes. Where needed, a node moves to the latest
-// stage of the nodes that it has to follow.
+// to follow. A node has to follow all earlier nodes of its micro-step, and earlier nodes of other
+// micro-steps that write a tensor which it reads or writes, or read a tensor which it writes. Where
+// needed, a node moves to the latest stage of the nodes that it has to follow.
 class OrderProver {
  public:
   OrderProver(const Program& program, const Stages& stages)
       : program_(program),
         written_(program.tensors().size(), 0),
         read_(program.tensors().size(), 0) {
-    std::map<int32_t, int> reached;  // by micro-step: the stage reached
+    std::map<int32_t, int> reached;  // maps a micro-step to the stage that it has reached
     for (size_t at = 0; at < program.nodes().size(); ++at) {
       const Node& node = program.nodes()[at];
       int& stage = reached[node.micro_step];
@@ -61,7 +61,8 @@ class OrderProver {
 
  private:
   // A view neither reads nor writes: the nodes that use the view do. The second half of a transfer
-  // is a view in form, but it counts, because the bytes arrive only there.
+  // has the form of a view, but it counts as reading and writing, because the bytes arrive only
+  // then.
   static bool Uses(const Node& node) {
     return !node.op->view || node.op->transfer != Transfer::kNone;
   }

@@ -14,8 +14,8 @@
 
 namespace plimsoll::graph {
 
-// The name of a tensor of which each micro-step of a program has its own: "tokens" in micro-step 0,
-// and "micro_step.1.tokens" in the next.
+// The name of a tensor that exists once for each micro-step of a program: "tokens" in micro-step 0,
+// "micro_step.1.tokens" in micro-step 1.
 std::string OfMicroStep(int64_t number, std::string_view name);
 // The parts of a name that OfMicroStep makes.
 struct MicroStepName {
@@ -28,8 +28,8 @@ MicroStepName ParseMicroStepName(std::string_view name);
 size_t CountMicroSteps(const Program& program);
 
 // Appends the nodes of other programs as further micro-steps (Node::micro_step). Carried tensors
-// are shared by name, except inputs that `own` selects: of these, as of all temporaries, each
-// micro-step has its own. Throws InternalError when a shared tensor differs in type, role or
+// are shared by name, except inputs that `own` selects: such an input exists once for each
+// micro-step, as temporaries do. Throws InternalError when a shared tensor differs in type, role or
 // residency.
 class AppendMicroSteps : public Pass {
  public:

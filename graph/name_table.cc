@@ -29,7 +29,7 @@ void NameTable::Erase(std::string_view name, std::span<const Tensor> tensors) {
   size_t free = SlotOf(name, tensors);
   slots_[free] = {};
   --used_;
-  // Later entries that a search would no longer reach move into the gap.
+  // Entries after the erased one move into the gap if a search would no longer reach them.
   for (size_t slot = Next(free); slots_[slot].id != kNoTensor; slot = Next(slot)) {
     const size_t mask = slots_.size() - 1;
     const size_t from_home = (slot - Home(slots_[slot].hash)) & mask;

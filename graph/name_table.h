@@ -11,8 +11,8 @@
 
 namespace plimsoll::graph {
 
-// A hash table of ids, with linear probing. It holds no names: it compares those of the tensors.
-// The memory solver copies thousands of programs, and so copies no names of the table.
+// A hash table of ids, with linear probing. It holds no names: it compares the names of the
+// tensors. The memory solver copies thousands of programs, and so copies no names of the table.
 class NameTable {
  public:
   // Returns kNoTensor if no tensor has that name.
@@ -21,7 +21,7 @@ class NameTable {
   void Insert(std::string_view name, TensorId id);
   // The name must be in the table.
   void Erase(std::string_view name, std::span<const Tensor> tensors);
-  // Replaces each id by its new one; ids that become kNoTensor are erased.
+  // Replaces each id by renumbered[id]; ids that become kNoTensor are erased.
   void Renumber(std::span<const TensorId> renumbered);
 
  private:
@@ -37,7 +37,8 @@ class NameTable {
   void Put(Slot entry);
   void Rebuild(size_t slots);
 
-  std::vector<Slot> slots_;  // empty, or a power of two, of which at least a third are free
+  std::vector<Slot>
+      slots_;  // empty, or the number of slots is a power of two; at least a third of them are free
   size_t used_ = 0;
 };
 

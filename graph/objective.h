@@ -1,5 +1,5 @@
 // A step trains one or several objectives: each is a loss with its own parameters and optimizer.
-// Their tensors' names begin with the objective's name.
+// The names of an objective's tensors begin with the objective's name.
 #pragma once
 
 #include <string>

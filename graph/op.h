@@ -20,7 +20,7 @@ namespace plimsoll::graph {
 class GradientContext;  // graph/gradient.h
 struct OpDef;
 
-// One use of an op as its definition sees it: types and attributes, no data.
+// A call: one use of an op with the types of its arguments and its attributes, without data.
 struct OpCall {
   const OpDef& op;
   std::span<const TensorType* const> inputs;   // nullptr: an optional input that is absent
@@ -36,8 +36,8 @@ struct OpCall {
 };
 
 struct Cost {
-  double flops = 0;  // multiply and add count as two
-  double bytes = 0;  // read and written; each tensor counts once
+  double flops = 0;  // a multiplication and an addition count as two FLOPs
+  double bytes = 0;  // bytes read and written; each tensor counts once
   // FLOPs of the matrix products that the model's mathematics require: `flops` without elementwise
   // work, and without products that a kernel computes a second time.
   double products = 0;
@@ -66,27 +66,30 @@ struct OpDef {
   // dtypes that don't fit (use Check() below). Must be set.
   std::function<std::vector<TensorType>(const OpCall&)> infer;
 
-  // Emits the nodes that compute the gradients of the inputs. Empty: the op has no gradient, and a
-  // loss that depends on a trained parameter through it is refused, unless `stops_gradient`.
+  // Emits the nodes that compute the gradients of the inputs. Empty if the op has no gradient.
+  // Unless `stops_gradient` is set, a loss that depends on a trained parameter through such an op
+  // is refused.
   std::function<void(GradientContext&)> gradient;
 
-  // Empty: no FLOPs, every argument read or written once.
+  // The cost of a call. Empty means no FLOPs, and that every argument is read or written once.
   std::function<Cost(const OpCall&)> cost;
 
   std::vector<InPlacePair> in_place = {};
 
-  // Output 0 is a view of input 0: same bytes, no work. The builder makes output 0 an alias.
+  // Whether output 0 is a view of input 0, with the same bytes, which needs no work. The builder
+  // makes output 0 an alias.
   bool view = false;
 
-  // Draws random numbers: has an attribute "key" (the original node's id) and an input "rng"
-  // (i32[2]: seed, micro-step). Equal key and rng give equal draws.
+  // Whether the op draws random numbers. It then has an attribute "key" (the original node's id)
+  // and an input "rng" (i32[2]: seed, micro-step). Equal key and rng give equal draws.
   bool random = false;
 
-  // The results count as constants when a loss is differentiated. An op has either this or a
-  // gradient.
+  // Whether the op's results count as constants when a loss is differentiated. An op has either
+  // this or a gradient.
   bool stops_gradient = false;
 
-  // Output 0 is input 0 converted to another type. Passes look through the op at its input.
+  // Whether output 0 is input 0 converted to another type. Passes treat the output as if it were
+  // the input.
   bool converts = false;
 
   // Traits (graph/traits.h).
@@ -96,16 +99,17 @@ struct OpDef {
   ShardingRule sharding = {};
   Continuation continuation = {};
 
-  // The op does little more than reading and writing each element once: computing it several times
-  // is better than keeping its results between two uses (checkpointing/recompute.h).
+  // Whether the op does little more than reading and writing each element once. Computing it
+  // several times is then better than keeping its results between two uses
+  // (checkpointing/recompute.h).
   bool cheap_to_recompute = false;
 
   // The word in `checkpointing.recompute` that selects this op and others of its kind, such as
-  // "norms". Empty: only the op's own name selects it (checkpointing/retention_policy.h).
+  // "norms". If empty, only the op's own name selects it (checkpointing/retention_policy.h).
   std::string_view recompute_preset = "";
 
-  // y = x·Wᵀ with x at input 0 and W at input 1: a low-rank adapter can be added to W
-  // (adapters/lora_pass.h).
+  // Whether a low-rank adapter can be added to the weight (adapters/lora_pass.h): the op computes y
+  // = x·Wᵀ with x at input 0 and W at input 1.
   bool takes_adapters = false;
 
   // Gradients of weights that the op itself can make in bf16, from bf16 operands
@@ -119,11 +123,11 @@ struct OpDef {
   // together with the output that it measures.
   std::vector<int> finds_largest = {};
 
-  // On a GPU, one kernel launch handles the calls for many tensors (memory/device_rates.h).
+  // Whether one kernel launch on a GPU handles the calls for many tensors (memory/device_rates.h).
   bool shares_launches = false;
 
-  // A loss that also does the work of its backward op: the node is in the forward pass, but its
-  // results are gradients (checkpointing/saved.h).
+  // Whether the op is a loss that also does the work of its backward op. The node is then in the
+  // forward pass, but its results are gradients (checkpointing/saved.h).
   bool with_backward = false;
 };
 

@@ -1,4 +1,4 @@
-// A pass turns a program into a program. Every technique of Plimsoll is one.
+// A pass rewrites a program. Every technique of Plimsoll is a pass.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,8 @@ namespace plimsoll::graph {
 
 struct PassResult {
   bool changed = false;
-  std::string summary;   // one line: what the pass did ("144 nodes added, activations 18.1 → 6.2
-                         // GiB")
+  std::string summary;   // a line that says what the pass did ("144 nodes added, activations 18.1
+                         // → 6.2 GiB")
   bool refused = false;  // the pass cannot change this program; `summary` says why
 };
 
@@ -41,12 +41,12 @@ struct PassReport {
 class PassPipeline {
  public:
   // `dump_directory`: where the program is dumped before the first pass and after each pass, as
-  // DIR/PROGRAM.NN.PASS.txt. Empty: no dumps.
+  // DIR/PROGRAM.NN.PASS.txt. Empty means no dumps.
   explicit PassPipeline(std::string dump_directory = "")
       : dump_directory_(std::move(dump_directory)) {}
 
-  // Whether to verify programs (the default). Switched off for the thousands of programs that are
-  // tried.
+  // Whether to verify programs (the default). The solver switches this off for the thousands of
+  // programs that it tries.
   void set_verify(bool verify) { verify_ = verify; }
 
   // Run() ends after the pass of that name.

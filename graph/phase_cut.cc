@@ -16,7 +16,7 @@
 namespace plimsoll::graph {
 namespace {
 
-// Calls of(id) for the tensor and the tensors that it is a view of.
+// Calls of(id) for the tensor and, if it is a view, for all its bases.
 template <typename Of>
 void ForBases(const Program& program, TensorId id, Of of) {
   while (id != kNoTensor) {
@@ -140,14 +140,15 @@ class PhaseCutter {
 
   struct Kept {
     TensorId id;
-    bool of_slot;  // carried from the forward to the backward pass, not to the update
+    bool of_slot;  // whether the tensor is carried from the forward to the backward pass, not to
+                   // the update
   };
 
   const Program& whole_;
   const PhaseCutOptions& options_;
   size_t forward_end_ = 0, update_ = 0;
-  std::vector<int> writers_;  // by tensor that owns memory: the phase of the last node that wrote
-                              // it so far
+  std::vector<int>
+      writers_;  // by tensor that owns memory: the phase of the last node so far that wrote it
   std::vector<Kept> kept_;
   Program cut_;  // the complete program, with the tensors carried between phases
 };

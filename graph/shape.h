@@ -15,8 +15,8 @@ class Shape {
 
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims);
-  explicit Shape(std::span<const int64_t> dims);  // throws InternalError beyond kMaxRank dimensions
-                                                  // or on a negative one
+  explicit Shape(std::span<const int64_t> dims);  // throws InternalError if there are more than
+                                                  // kMaxRank dimensions or one is negative
 
   int rank() const { return rank_; }
   // Negative indices count from the end, as in PyTorch: dim(-1) is the innermost.

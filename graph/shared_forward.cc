@@ -53,7 +53,7 @@ class Sharer {
                          std::vector<std::pair<TensorId, int64_t>>>;
   struct Earlier {
     size_t node;                  // index into the nodes that are kept
-    std::vector<int64_t> writes;  // by output: how often it had been written
+    std::vector<int64_t> writes;  // by output: how often the tensor had been written by then
   };
 
   TensorId Same(TensorId id) const {
@@ -89,7 +89,7 @@ class Sharer {
     return true;
   }
 
-  // Makes the earlier node also write the outputs that only `node` had readers for.
+  // Makes `earlier` also write the outputs that are read only from `node`.
   void GiveWay(const Node& node, Node& earlier) {
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNoTensor) continue;
@@ -98,7 +98,7 @@ class Sharer {
         continue;
       }
       earlier.outputs[i] = node.outputs[i];
-      earlier.workspace = kNoTensor;  // with more outputs it may need a larger one
+      earlier.workspace = kNoTensor;  // with more outputs the node may need a larger workspace
       ++writes_[static_cast<size_t>(node.outputs[i])];
       known_.at(KeyOf(node)).writes = WritesOf(earlier.outputs);
     }
@@ -137,7 +137,7 @@ class Sharer {
   }
 
   Program& program_;
-  std::vector<TensorId> same_as_;  // by tensor: the one that replaces it
+  std::vector<TensorId> same_as_;  // by tensor: the tensor that replaces it
   std::vector<int64_t> writes_;    // by owner of memory: how many nodes have written it so far
   std::map<Key, Earlier> known_;
 };

@@ -1,4 +1,4 @@
-// Removes nodes none of whose results are read, and optional outputs that are not read (such as a
+// Removes nodes whose results are never read, and optional outputs that are not read (such as a
 // norm's statistics in a forward-only program). The end of a transfer stays as long as the
 // transferred tensor is read.
 #pragma once

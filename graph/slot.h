@@ -1,4 +1,4 @@
-// An input of programs that the host fills with data, row-major.
+// A slot: an input of programs, which the host fills with row-major data.
 #pragma once
 
 #include <cstddef>

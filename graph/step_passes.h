@@ -11,7 +11,8 @@
 namespace plimsoll::graph {
 
 // If a loss is a sum of losses, computes each term only after the gradients of the terms before it
-// are done. What those terms kept for their gradients is then free memory.
+// are done. The memory of activations that those earlier terms kept for their gradients is then
+// free.
 //
 //   forward                        forward
 //     %real = …                      %real = …
@@ -25,11 +26,11 @@ namespace plimsoll::graph {
 //
 // Moves forward nodes only. The other nodes keep their order, in which Autodiff takes the gradients
 // of one loss after the other. No number changes. A forward node that no loss reads stays after the
-// nodes whose results it reads; if it reads no results, it stays after the node before it.
-// For programs of one micro-step, after the passes that tell the forward pass by its position.
+// nodes whose results it reads; if it reads no results, it stays after the node before it. Runs on
+// programs of one micro-step, after the passes that find the forward pass by its position.
 class LossByLoss : public Pass {
  public:
-  // `loss`: the tensor that is trained. A program without it is not changed.
+  // `loss`: the tensor that is trained. A program without this tensor is not changed.
   explicit LossByLoss(std::string loss) : loss_(std::move(loss)) {}
   std::string_view name() const override { return "loss_by_loss"; }
   Contract contract() const override {
@@ -44,9 +45,9 @@ class LossByLoss : public Pass {
   std::string loss_;
 };
 
-// train.blocks_first: all micro-steps of a program go through a block before any of them goes
-// through the next one. A block's weights and their gradients are then needed in two places of the
-// program instead of two places of every micro-step:
+// train.blocks_first: all micro-steps of a program compute a block before any micro-step computes
+// the next block. A block's weights and their gradients are then needed at two places in the
+// program instead of two places in every micro-step:
 //
 //   one micro-step after another         blocks first
 //   forward    block.0 block.1           forward    block.0   forward 1  block.0
@@ -64,14 +65,15 @@ class LossByLoss : public Pass {
 // - the nodes between two such segments;
 // - the update.
 //
-// Views, halves of transfers, and nodes that take in the results of transfers belong to the
-// segments around them. Segments of the micro-steps correspond by block and direction, even if
+// Views, halves of transfers, and nodes that add the results of transfers to gradients belong to
+// the segments around them. Segments of the micro-steps correspond by block and direction, even if
 // their numbers of nodes differ. Nodes are ordered by segment, and within a segment by micro-step.
 //
 // No number changes: the micro-steps' accesses to a carried tensor (adding to a gradient, reading
-// what another micro-step has written) keep their order. If that would tear a block from its
-// segment, the program is not changed. Tied weights are such a case: the first micro-step adds to
-// their gradient at the embedding, at its very end, before the second one adds to it at the head.
+// what another micro-step has written) keep their order. If that would move a node of a block out
+// of its segment, the program is not changed. Tied weights are such a case: the first micro-step
+// adds to the gradient of the embedding at the very end of its backward pass, and the second
+// micro-step may add to this gradient at the head only after that.
 class BlocksFirst : public Pass {
  public:
   std::string_view name() const override { return "blocks_first"; }
@@ -90,16 +92,17 @@ class BlocksFirst : public Pass {
 // Micro-steps carry gradients in persistent tensors, each changed in place. If a program holds all
 // micro-steps of an update, such a gradient is written before anything reads it, and nothing needs
 // it afterwards: it can be a temporary, whose memory other tensors use before and after.
-// Temporaries are written once, so each sum but the last is a tensor of its own:
+// Temporaries are written once, so each sum except the last one is a separate tensor:
 //
 //   %w.grad = linear_dw(%x, %dy)                       %w.grad.sum = linear_dw(%x, %dy)
 //   %w.grad = linear_dw(%x1, %dy1, %w.grad)            %w.grad = linear_dw(%x1, %dy1, %w.grad.sum)
 //
 // The sums share memory by the op's in-place pair. Runs only on the program of a complete update,
 // when its updates are at their final positions: gradients that other programs read would be lost.
-// Two kinds of gradients stay persistent: those of which a part is taken before the last sum; and
-// those on the host that the update at the end of the program reads, as they leave the device until
-// then. A gradient on the host that is read sooner becomes a temporary of the device.
+// Two kinds of gradients stay persistent: gradients of which a part is read before the last sum;
+// and gradients on the host that the update at the end of the program reads, because they are not
+// on the device until then. A gradient on the host that is read before that update becomes a
+// temporary on the device.
 class TemporaryGradients : public Pass {
  public:
   std::string_view name() const override { return "temporary_gradients"; }
@@ -112,10 +115,10 @@ class TemporaryGradients : public Pass {
   PassResult Run(Program& program) override;
 };
 
-// Removes forward nodes of a later micro-step that compute what an earlier one has already
-// computed. Two objectives that read the same data so share the results that neither of their
-// updates changes: the pictures of a generator serve the update of its discriminator and its own
-// update.
+// Removes forward nodes of a micro-step that compute results which an earlier micro-step has
+// already computed. Two objectives that read the same data then share the results that neither
+// update changes: the pictures of a generator are used in the update of its discriminator and in
+// its own update.
 //
 //   forward                                    forward
 //     %fake = linear(%noise, %generator.w)       %fake = linear(%noise, %generator.w)

@@ -1,7 +1,7 @@
 // Where the parts of a step's program begin and end, and which gradients the backward pass gives to
-// the update. Passes move updates into the backward pass, and copies between updates, and views
-// anywhere: therefore two functions find "the update". Programs of several losses or micro-steps
-// have several forward passes: therefore two functions find "the end of the forward pass".
+// the update. Two functions find "the update", because passes move updates into the backward pass,
+// copies between updates, and views anywhere. Two functions find "the end of the forward pass",
+// because programs of several losses or micro-steps have several forward passes.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ size_t FirstUpdate(const Program& program);
 // views, and halves of transfers. The number of nodes, if the program ends without an update.
 size_t UpdateTail(const Program& program);
 
-// By parameter of the program: its gradient (OwnedAs::kGradient). If it has several, the last one,
-// which is the sum over ranks of those before it.
+// By parameter of the program: its gradient (OwnedAs::kGradient). If it has several gradients, the
+// last one, which is the sum over ranks of the others.
 std::map<TensorId, TensorId> GradientsOf(const Program& program);
 
 }  // namespace plimsoll::graph

@@ -94,8 +94,9 @@ class GradientReleaser {
   }
 
   Program& program_;
-  std::vector<Gradient> gradients_;  // indexed by TensorId
-  size_t update_begin_ = 0;          // from this node on, all nodes belong to the update
+  std::vector<Gradient>
+      gradients_;            // by tensor: the gradient that it is, if it is a carried gradient
+  size_t update_begin_ = 0;  // from this node on, all nodes belong to the update
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A tensor of a program: a name, a type, and other properties that the memory planner needs. It
+// A tensor of a program: a name, a type, and properties that the memory planner needs. A Tensor
 // holds no data.
 #pragma once
 
@@ -30,7 +30,7 @@ struct TensorType {
 
 // The purpose of a tensor; memory reports sum by role.
 enum class Role : uint8_t {
-  kInput,           // slot that the host fills before a program runs
+  kInput,           // a buffer that the host fills before a program runs
   kParameter,       // trained weight
   kGradient,        // gradient of a parameter
   kMaster,          // remainder of a low-precision parameter's float32 value
@@ -39,7 +39,7 @@ enum class Role : uint8_t {
   kPending,         // new value of a state, until the update commits it
   kActivation,      // any other result of a node
   kWorkspace,       // scratch of one node
-  kMetric,          // slot that the host reads after a program has run
+  kMetric,          // a buffer that the host reads after a program has run
   kSnapshot,        // copy of carried state, until it is written to disk
 };
 
@@ -48,7 +48,8 @@ inline constexpr size_t kRoles = static_cast<size_t>(Role::kSnapshot) + 1;
 enum class Place : uint8_t { kDevice, kHost };
 
 // How a result of the forward pass reaches the backward pass. A policy sets it (checkpointing/);
-// the passes `recompute` and `offload` act on it. On other tensors it has no meaning.
+// the passes `recompute` and `offload` act on it. On tensors that are no such results it has no
+// meaning.
 enum class Retention : uint8_t {
   kSave,       // stays in memory
   kRecompute,  // dies after the forward pass and is computed again where it is needed
@@ -76,7 +77,8 @@ enum class OverMicroSteps : uint8_t {
   kMax,   // the largest magnitude, element by element; NaN where a value is NaN (f32)
 };
 
-// How the values of data ranks then become one value. All tensor ranks have the same value.
+// How the values of data ranks become one value, after those of micro-steps have become one. All
+// tensor ranks have the same value.
 enum class OverRanks : uint8_t {
   kSame,   // all ranks have the same value: it does not depend on the rank's part of the batch
   kSum,    // all ranks have the sum
@@ -116,8 +118,8 @@ struct Alias {
   }
 };
 
-// The tensor that another one belongs to, by name. A program that has one of them need not have the
-// other.
+// The name of the tensor that a tensor belongs to. A program that has one of the two tensors need
+// not have the other.
 struct Owner {
   std::string name;
   OwnedAs as = OwnedAs::kMoment;
@@ -143,11 +145,12 @@ struct Tensor {
   bool persistent = false;
   Retention retention = Retention::kSave;
   std::optional<Alias> alias;
-  std::optional<Owner> owner = {};  // for gradients and carried tensors: the tensor that they
-                                    // belong to
-  std::optional<Merge> merge = {};  // for carried tensors to which micro-steps or ranks contribute
-  // For a history: the checksum of the names that its elements stand for. A saved history fits a
-  // program's history only if the checksums are equal.
+  // For gradients and carried tensors: the tensor that it belongs to.
+  std::optional<Owner> owner = {};
+  std::optional<Merge> merge = {};  // for carried tensors to which micro-steps or ranks contribute:
+                                    // how their values become one
+  // For a history (OwnedAs::kHistory): the checksum of the names of the tensors that its elements
+  // are about. A saved history fits a program's history only if the checksums are equal.
   std::optional<uint32_t> names_crc = {};
 
   int64_t bytes() const { return type.bytes(); }

@@ -1,5 +1,5 @@
-// The text form of programs: dumps, golden tests and bug reports. Prints and parses; the two are
-// inverse.
+// The text form of programs: used in dumps, golden tests and bug reports. ToText and ParseProgram
+// are inverse.
 //
 //   program train
 //     tensor %x: f32[4,8] input persistent

@@ -12,7 +12,7 @@ std::string RealText(double value) {
   char buffer[40];
   const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value).ptr;
   std::string text(buffer, end);
-  // A real must not look like an integer: "1" would parse as one.
+  // A real must not look like an integer: "1" would be parsed as an integer.
   if (text.find_first_of(".en") == std::string::npos) text += ".0";
   return text;
 }

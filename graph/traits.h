@@ -1,6 +1,6 @@
-// Traits of an op: what passes need to know about it besides its meaning. An op declares them
-// (graph/op.h), and the passes named here read them: no pass has a table of ops. Every default is
-// safe: an op that declares nothing is treated correctly, if not at its fastest.
+// Traits of an op: properties that passes need to know in addition to the op's meaning. An op
+// declares them (graph/op.h), and the passes named here read them: no pass has a table of ops.
+// Every default is safe: an op that declares nothing is treated correctly, if not at its fastest.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ enum class Precision : uint8_t {
 
 struct PrecisionRule {
   Precision precision = Precision::kFloat32;
-  // One line for the documented table of ops that models may use. Empty: not in the table.
+  // One line for the documented table of ops that models may use. Empty if the op is not in the
+  // table.
   std::string_view reason = "";
   // Whether the float32 kernel rounds the operands of its products to TF32 if the attribute "tf32"
   // is set.
@@ -53,7 +54,8 @@ constexpr bool IsDone(Transfer half) {
   return half == Transfer::kCopyDone || half == Transfer::kCollectiveDone;
 }
 
-// How an op works on tensors that tensor-parallel ranks share (parallel/tensor_parallel.h).
+// How an op works on tensors that are sharded over tensor-parallel ranks
+// (parallel/tensor_parallel.h).
 struct ShardingRule {
   // How the results are sharded when the first `inputs` inputs are sharded alike. The other inputs
   // are parameters and scalars.
@@ -83,13 +85,14 @@ struct ShardingRule {
 
 // How a pass replaces the op to continue a text from earlier tokens (inference/kv_cache.h).
 struct Continuation {
-  // The op that replaces this one and reads keys and values of earlier tokens from carried caches.
-  // Empty: no op replaces it, because it handles each token alone.
+  // The op that replaces this op, and reads keys and values of earlier tokens from carried caches.
+  // Empty if no op replaces it, because it handles each token alone.
   std::string_view cached_op = "";
-  // The index of the optional input for the position of the first token. -1: positions don't
+  // The index of the optional input for the position of the first token. -1 if positions don't
   // matter.
   int position = -1;
-  // The index of the optional input without which positions don't matter. -1: they always matter.
+  // The index of the optional input without which positions don't matter. -1 if positions always
+  // matter.
   int position_table = -1;
 };
 

@@ -1,5 +1,5 @@
-// Numbers in memory, with their own element type: consecutive elements of a parameter as a file
-// holds them.
+// Numbers in memory together with their element type, such as consecutive elements of a parameter
+// in a file.
 #pragma once
 
 #include <cstddef>

@@ -153,9 +153,10 @@ class Verifier {
 
   const Program& program_;
   std::vector<bool> written_;
-  // By tensor that owns a parameter's memory: the micro-step of the parameter's update.
+  // Maps the tensor that owns a parameter's memory to the micro-step of the parameter's update.
   std::map<TensorId, int32_t> updated_;
-  std::map<std::pair<std::string_view, OwnedAs>, TensorId> owned_;  // by owner's name and relation
+  std::map<std::pair<std::string_view, OwnedAs>, TensorId>
+      owned_;  // maps an owner's name and OwnedAs to the tensor
   size_t at_ = 0;
 };
 

@@ -10,7 +10,7 @@ namespace plimsoll::graph {
 // - outputs have the types that the op infers;
 // - every tensor is written before it is read: by an earlier node, or it is persistent;
 // - a tensor that is not persistent is written by exactly one node;
-// - a node that writes a tensor it reads does so at an in-place pair of its op;
+// - a node that reads and writes the same tensor does so at an in-place pair of its op;
 // - aliases lie within their base, which owns its memory or is itself a valid alias;
 // - the forward phase of each micro-step comes first;
 // - in the micro-step of a parameter's update, only the update reads the parameter after it is

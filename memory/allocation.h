@@ -18,13 +18,13 @@ struct Allocation {
   // must outlive the result.
   std::function<std::unique_ptr<runtime::DeviceMemory>(const PlannedPrograms&, runtime::Device&)>
       allocate = AllocateArenas;
-  bool planned = true;  // the value of runtime::DeviceMemory::planned()
+  bool planned = true;  // what runtime::DeviceMemory::planned() of the result returns
 };
 
 inline constexpr std::string_view kSmallerRun =
     "a smaller train.micro_batch, model.sequence or model needs less";
-// Throws UserError with ExitCode::kBudgetNotMet if this machine has less memory available.
-// `way_out`: a sentence that suggests what needs less memory.
+// Throws UserError with ExitCode::kBudgetNotMet if less than `needed` bytes of this machine's
+// memory are available. `way_out`: a sentence that suggests what needs less memory.
 void CheckAvailable(int64_t needed, std::string_view what, std::string_view way_out = kSmallerRun);
 
 }  // namespace plimsoll::memory

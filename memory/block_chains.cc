@@ -71,7 +71,7 @@ void BlockChains::FindLinks(const Variant& variant, std::span<const std::vector<
   const auto find = [&](int block, const BlockOptionsLimits& limits) {
     return FindBlockOptions(base, variant.decisions, segments[block], node_seconds, limits);
   };
-  std::map<int, std::vector<BlockOption>> chained, alone;  // options by kind of block
+  std::map<int, std::vector<BlockOption>> chained, alone;  // map a kind of block to its options
   levels_.resize(kChainLevels);
   for (int block = 0; block < blocks_; ++block) {
     const int kind = kinds[block];
@@ -121,7 +121,8 @@ Fates BlockChains::FatesOf(const Variant& variant, std::span<const std::vector<i
   return fates;
 }
 
-// Learns from programs whose chains have two blocks, or one block if no other is left.
+// Learns from programs whose chains have two blocks, or one block at the end if no second block is
+// left.
 void BlockChains::LearnPairs(const Layout& layout, const KeptUse& keep, const StepUse& use) {
   Level& level = levels_[layout.front().level];
   int64_t dropped = 0;  // bytes that the blocks so far drop
@@ -170,7 +171,7 @@ void BlockChains::LearnPairs(const Layout& layout, const KeptUse& keep, const St
   }
 }
 
-// Measures the needs and changes of blocks that are farther from both ends of a chain.
+// Learns the needs and seconds of blocks that are neither the first nor the last of a chain.
 void BlockChains::LearnLong(const Layout& layout, const KeptUse& keep, const StepUse& use) {
   Level& level = levels_[layout.front().level];
   int64_t dropped = 0;

@@ -8,7 +8,8 @@
 namespace plimsoll::memory {
 namespace {
 
-// The number of measured programs in which all blocks are treated alike.
+// The number of measured levels (BlockShapes::Level): programs in which all blocks make similar
+// choices.
 constexpr int kLevels = 4;
 
 // A copy is planned to take this multiple of its estimated time, as in the pass `offload`.
@@ -84,8 +85,8 @@ void BlockCosts::Learn(int level, const BlockShapes::Level& made) {
   }
 }
 
-// The correction of a shape's need: interpolated, by the bytes that the shape keeps, between the
-// measured levels and the step that keeps everything.
+// The correction of a shape's need. It is interpolated, by the bytes that the shape keeps, between
+// the measured levels and the step that keeps everything.
 int64_t BlockCosts::Correction(size_t program, int region, int block, int shape) const {
   if (corrections_.empty()) return 0;
   const int64_t kept = shapes_.KeptBytes(block, shape);
@@ -139,7 +140,7 @@ OptionProblem BlockCosts::Problem(int side, Choice choice) const {
       cost.kept = variant_.copies() * options[i].kept_bytes;
       cost.need = std::max(most(ForwardRegion(block), keep_prefix_[block], change.forward),
                            most(BackwardRegion(end, block), keep_prefix_[block], change.backward));
-      // The need outside the blocks counts with the nearest block.
+      // The need before the blocks and in the update counts as a need of the nearest block.
       if (block == 0) {
         cost.need = std::max(
             {cost.need, most(0, 0, change.start), most(UpdateRegion(end), 0, change.update)});
@@ -178,8 +179,8 @@ OptionProblem BlockCosts::Problem(int side, Choice choice) const {
 void BlockCosts::AddChains(int side, OptionProblem& problem) const {
   const int end = shapes_.blocks();
   const BlockChains& chains = shapes_.chains();
-  // By program and region: the bytes that each block needs in addition to those that earlier blocks
-  // keep, if everything is kept.
+  // By program and region: the bytes that each block needs if everything is kept, without the bytes
+  // that earlier blocks keep.
   std::vector<std::vector<int64_t>> own = shapes_.sides()[side].extra;
   for (size_t p = 0; p < own.size(); ++p) {
     for (size_t r = 0; r < own[p].size(); ++r) own[p][r] += keep_.programs[p].peaks[r];

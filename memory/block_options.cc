@@ -49,7 +49,7 @@ class Chains {
 
   void SetAvailable(int node, bool available) { available_[node] = available; }
 
-  // Which nodes read a node's results in the forward pass, apart from nodes of the same block.
+  // Which nodes of other blocks read a node's results in the forward pass.
   enum class Readers { kNone, kNextBlock, kOthers };
   Readers ReadersOf(int node) const {
     Readers readers = Readers::kNone;
@@ -131,7 +131,7 @@ std::vector<Fates> Choices(std::span<const Decision> decisions, std::span<const 
   return choices;
 }
 
-// Keeps the options that no other option beats (the front) and then, while there is room, the
+// Returns at most `limit` options: the options that no other option beats (the front), and then the
 // options nearest to the front.
 std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
   std::stable_sort(all.begin(), all.end(), [](const BlockOption& a, const BlockOption& b) {
@@ -149,7 +149,8 @@ std::vector<BlockOption> Best(std::vector<BlockOption> all, size_t limit) {
     if (all[i].seconds < fastest) {
       fastest = all[i].seconds;
     } else {
-      excess.back().first += 1e-12;  // it is as fast as another option, but keeps more bytes
+      excess.back().first +=
+          1e-12;  // it is as fast as the previous fastest option, but keeps more bytes
     }
   }
   std::stable_sort(excess.begin(), excess.end());

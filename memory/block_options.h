@@ -1,9 +1,9 @@
-// The options of one block: fates for its saved activations. An option's cost is the bytes that are
-// kept and the seconds to restore the rest.
+// The options of one block: fates for its saved activations. An option costs the bytes that it
+// keeps, and the seconds to recompute or copy back the others.
 //
-// A dropped result is recomputed from the nearest results that are available, each node on the way
-// once. So its cost depends on which other results are kept, and options are subsets of results:
-// all subsets are compared if there are few enough.
+// A dropped result is recomputed from the nearest results that are available, each node in between
+// once. So the cost of dropping a result depends on which other results are kept. Options are
+// therefore subsets of results: all subsets are compared if there are few enough.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,13 @@
 namespace plimsoll::memory {
 
 struct BlockOption {
-  Fates fates;  // fates of the block's decisions, in order
+  Fates fates;  // by decision of the block: its fate
   int64_t kept_bytes = 0;
   int64_t host_bytes = 0;
   int64_t leaving_bytes = 0;  // bytes of dropped results that other blocks read
   double copy_seconds = 0;    // seconds of copies to the host; the copies back take as long
-  double seconds = 0;         // seconds of recomputation, and of copies that no computation hides
+  // Seconds of recomputation, and of copies that do not overlap with computation.
+  double seconds = 0;
 
   // Whether a step's cost may not be the sum over blocks: copies may overlap with the computation
   // of other blocks, or other blocks' gradients read a result that this one drops.
@@ -29,33 +30,35 @@ struct BlockOption {
 };
 
 struct BlockOptionsLimits {
-  int64_t enumerate =
-      8192;          // the most subsets to compare; with more, the smallest tensors are always kept
-  int options = 24;  // the most options to return
+  // The most subsets to compare; if there are more, the smallest tensors are always kept.
+  int64_t enumerate = 8192;
+  int options = 24;     // the most options to return
   bool offload = true;  // whether to offload, if decisions allow it
   bool leaving = true;  // whether results that other blocks read may be dropped
-  // Whether a result that another block reads is dropped only if it can be recomputed from what its
-  // own block keeps. Otherwise earlier blocks are assumed to keep what its recomputation reads.
+  // Whether a result that another block reads is dropped only if it can be recomputed from results
+  // that its own block keeps. If false, earlier blocks are assumed to keep the results that its
+  // recomputation reads.
   bool within_block = true;
-  // Only options of a block within a chain (memory/block_chains.h): results that only the next
-  // block reads are dropped, results that others read are kept.
+  // Whether to return only options of a block within a chain (memory/block_chains.h), which drop
+  // results that only the next block reads, and keep results that other blocks read.
   bool chained = false;
-  // Seconds of copies, each way, that the block's own computation hides; 0 if copies do not
-  // overlap.
+  // Seconds of copies, each way, that overlap with the block's own computation; 0 if copies do not
+  // overlap with computation.
   double hidden_seconds = 0;
 };
 
-// The options for the decisions `block` (indices into `decisions`) if all other activations are
-// kept, by rising kept bytes. If there are too many, the options are chosen that no other option
-// beats in bytes and seconds, and then those nearest to them. With `chained`, no options if no
-// result that the next block reads can be dropped. `node_seconds`: by node of the program.
+// Returns the options for the decisions `block` (indices into `decisions`) if all other activations
+// are kept, by rising kept bytes. If there are more than `limits.options`, it returns the options
+// that no other option beats in bytes and seconds, and then the options nearest to these. With
+// `chained`, the result is empty if no result that the next block reads can be dropped.
+// `node_seconds`: by node of the program: its seconds.
 std::vector<BlockOption> FindBlockOptions(const graph::Program& program,
                                           std::span<const Decision> decisions,
                                           std::span<const int> block,
                                           std::span<const double> node_seconds,
                                           const BlockOptionsLimits& limits = {});
 
-// The seconds of recomputing the results that these fates drop.
+// The seconds of recomputing the results whose fate is kRecompute.
 double RecomputeSeconds(const graph::Program& program, std::span<const Decision> decisions,
                         const Fates& fates, std::span<const double> node_seconds);
 

@@ -16,7 +16,8 @@ using graph::Retention;
 
 namespace {
 
-constexpr int kSides = 4;      // options for decisions outside the blocks, if such decisions exist
+constexpr int kSides =
+    4;  // the number of options for decisions outside the blocks, if such decisions exist
 constexpr int kThorough = 10;  // a search with fewer options is a quick look
 
 Fates ShapeOf(const BlockOption& option, bool copies_overlap) {
@@ -75,8 +76,8 @@ BlockShapes::BlockShapes(const Variant& variant, const KeptUse& keep, const Cost
   MeasureSides(variant, keep);
   if (!kind_of_.empty()) MeasureShapes(variant, keep);
   // Chains are made only for programs of one micro-step. With several micro-steps, the recomputed
-  // results of one micro-step would wait for the others, and a chain counts the bytes that it keeps
-  // only once.
+  // results of one micro-step would be kept during the others, but a chain counts these bytes only
+  // once.
   if (blocks() > 1 && search_.options >= kThorough && variant.copies() == 1) {
     chains_ = BlockChains(variant, segments_, kind_of_, node_seconds_, keep, cost, options);
   }
@@ -93,9 +94,9 @@ bool BlockShapes::any_estimate() const {
 void BlockShapes::GroupBlocks(const Variant& variant) {
   const std::vector<std::string> texts = TextsOf(variant);
   const int blocks = static_cast<int>(texts.size()) - 1;
-  std::map<std::string, int> likes;  // by text: the first kind with that text
-  // By text, and by whether the block is the first one (1), the last one (2) or neither (0): the
-  // kind of the block.
+  std::map<std::string, int> likes;  // maps a text to the first kind with that text
+  // Maps a text, and whether the block is the first one (1), the last one (2) or neither (0), to
+  // the kind of the block.
   std::map<std::pair<std::string, int>, int> known;
   for (int block = 0; block < blocks; ++block) {
     const int end = block == 0 ? 1 : block == blocks - 1 ? 2 : 0;
@@ -247,7 +248,8 @@ int BlockShapes::SumIn(int block, size_t program, size_t programs) const {
 
 void BlockShapes::MeasureShapes(const Variant& variant, const KeptUse& keep) {
   const int end = blocks();
-  size_t sums = 0, others = 0;  // numbers of programs whose blocks take sums, and of other programs
+  size_t sums = 0, others = 0;  // numbers of programs whose blocks take shapes with a sum as cost,
+                                // and of other programs
   for (Kind& kind : kinds_) {
     const Options& options = options_[kind.like];
     kind.changes.resize(options.shapes.size());
@@ -256,7 +258,7 @@ void BlockShapes::MeasureShapes(const Variant& variant, const KeptUse& keep) {
   }
   measured_.resize(sums + others);
   std::vector<std::vector<int>> shapes(measured_.size());
-  // The first program keeps least, inside and outside the blocks.
+  // The first program keeps the fewest bytes, inside and outside the blocks.
   const auto side_of = [&](size_t p) {
     return static_cast<int>(p < sums ? p * sides_.size() / sums : sides_.size() - 1);
   };
@@ -282,7 +284,7 @@ void BlockShapes::Record(const StepUse& keep, const StepUse& use, const std::vec
                          int side) {
   const int end = blocks();
   const std::vector<int64_t> dropped = DroppedBefore(shapes);
-  // Shapes that are sums rank from 0, which keeps least, to 1; other shapes rank higher.
+  // Shapes whose cost is a sum rank from 0 (keeps least) to 1; all other shapes rank higher than 1.
   const auto rank = [&](int block) {
     const auto sums = static_cast<double>(OptionsOf(block).sums);
     return sums > 1 ? shapes[block] / (sums - 1) : 1.0 + shapes[block];

@@ -30,7 +30,7 @@ struct Combination {
   int side = 0;        // index of the option outside the blocks
 };
 
-// How much a program exceeds its prediction.
+// The measured seconds and bytes of a program minus the predicted ones.
 struct Difference {
   double seconds = 0, bytes = 0;
 };
@@ -115,8 +115,8 @@ class CandidateSearch {
     }
   }
 
-  // Estimates the named policies, if parameters are copied and programs are slow to build. Of
-  // memory, only the kept activations are counted.
+  // Estimates the named policies, if parameters are copied and programs are slow to build. The
+  // estimate of memory counts only the kept activations.
   void EstimatePolicies(const BlockCosts& costs) {
     const graph::Program& base = *variant_.bases.front();
     const std::vector<double> node_seconds = cost_.NodeSeconds(base);
@@ -159,7 +159,7 @@ class CandidateSearch {
       for (const Combination& sum : sums_) all.push_back(sum.fates);
       AddMeasured(all);
     } else {
-      // Waits for copies, in line with the computation or overlapped with it, make sums estimates.
+      // If computation waits for copies, the sums are only estimates.
       for (const Combination& sum : sums_) {
         Add(sum.fates,
             HasHostTraffic() || Offloads(sum.fates) ? Cost::Kind::kEstimate : Cost::Kind::kBound,
@@ -199,8 +199,8 @@ class CandidateSearch {
     }
   }
 
-  // The sums that are to be measured, too: a measured candidate with an index of at least `first`
-  // beats them by less than the error of sums.
+  // The combinations of sums_ that must be measured, too, because a measured candidate with an
+  // index of at least `first` beats them by less than the error of sums.
   std::vector<Fates> Contested(size_t first) const {
     constexpr double kOff = 1.01;
     std::vector<Combination> contested;
@@ -233,8 +233,9 @@ class CandidateSearch {
     return some;
   }
 
-  // The combinations of a front that are measured: several of the side that has the most
-  // combinations, in the order of their peaks, then one of each other side.
+  // The combinations of a front that are measured: several with the side (option outside the
+  // blocks) that has the most combinations, in the order of their peaks, then one with each other
+  // side.
   struct Sample {
     std::vector<const Combination*> measured;
     size_t of_longest = 0;
@@ -268,9 +269,9 @@ class CandidateSearch {
     std::vector<StepUse> uses(sample.measured.size());
     ParallelEach(*options_.pool, uses.size(),
                  [&](size_t i) { uses[i] = Measure(sample.measured[i]->fates); });
-    std::map<int64_t, Difference> known;  // by peak: the difference, for the side with the most
-                                          // combinations
-    std::map<int, Difference> beside;     // by side: the difference in addition to `known`
+    std::map<int64_t, Difference>
+        known;  // maps a peak to the difference, for the side with the most combinations
+    std::map<int, Difference> beside;  // maps a side to the difference in addition to `known`
     for (size_t i = 0; i < uses.size(); ++i) {
       const Combination& one = *sample.measured[i];
       const Difference off = {uses[i].seconds() - one.seconds,
@@ -337,8 +338,8 @@ class CandidateSearch {
     return std::clamp(kNodes / nodes, kLeast, most);
   }
 
-  // The fastest combination within each of `spaces` evenly spaced peaks, if it was not measured
-  // yet.
+  // The fastest combination within each of `spaces` evenly spaced peaks, if that combination was
+  // not measured yet.
   std::vector<Fates> Spaced(const std::vector<Combination>& front, int64_t spaces) const {
     std::vector<Fates> chosen;
     if (front.empty()) return chosen;
@@ -389,8 +390,8 @@ class CandidateSearch {
       const Cost &x = a.predicted, &y = b.predicted;
       return x.seconds != y.seconds ? x.seconds < y.seconds : x.device_bytes < y.device_bytes;
     });
-    // By host bytes: the lowest peak so far of candidates that use at most these bytes. The peaks
-    // fall.
+    // Maps host bytes to the lowest peak so far of candidates that use at most these bytes. The
+    // peaks fall as host bytes rise.
     std::map<int64_t, int64_t> lowest;
     std::erase_if(candidates_, [&](const Candidate& candidate) {
       // Keeps estimated policies: EstimatePolicies counts too little of their memory for a
@@ -539,7 +540,8 @@ class ObjectivesSearch {
   const Variant& variant_;
   size_t index_;
   int64_t persistent_bytes_;
-  std::vector<std::vector<int>> own_;  // by base: its decisions, as indices into the variant's
+  std::vector<std::vector<int>>
+      own_;  // by base: its decisions, as indices into the variant's decisions
   std::vector<Front> fronts_;
   std::vector<Candidate> candidates_;
   std::set<Fates> known_;

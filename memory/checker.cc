@@ -27,12 +27,12 @@ using runtime::Layout;
 
 constexpr int kBeforeStart = -1;  // the "node" that wrote bytes present when a program starts
 
-// The owner of a run of bytes. It has a name, not an id, because persistent tensors of other
-// programs own bytes too.
+// The owner of a range of bytes. The owner has a name, not an id, because persistent tensors of
+// other programs own bytes, too.
 struct Owner {
   const std::string* tensor = nullptr;  // the root; nullptr: no node has written these bytes yet
   int writer = kBeforeStart;
-  std::vector<int> readers;  // nodes that have read since that write
+  std::vector<int> readers;  // nodes that have read the bytes since `writer` wrote them
   bool persistent = false;
 
   // Persistence is compared, too: a program's temporary may have the same name as another program's
@@ -42,7 +42,7 @@ struct Owner {
   }
 };
 
-// The bytes of one arena as consecutive pieces, each with one owner.
+// The bytes of one arena as consecutive pieces: ranges of bytes with one owner each.
 class ByteMap {
  public:
   explicit ByteMap(int64_t size) : size_(size) { pieces_[0] = Owner{}; }
@@ -82,7 +82,7 @@ class ByteMap {
   }
 
   int64_t size_;
-  std::map<int64_t, Owner> pieces_;  // pieces by their first byte
+  std::map<int64_t, Owner> pieces_;  // maps the first byte of a piece to its owner
 };
 
 struct Bytes {
@@ -101,8 +101,9 @@ using PersistentTensors = std::map<std::string, PersistentTensor>;
 
 // The kept tensors whose values a program reads, writes or loses.
 struct KeptValues {
-  std::set<std::string> read;  // values that are read as the program found them
-  // The values at the program's end: `written` newly, or `lost`.
+  std::set<std::string> read;  // kept tensors whose values the program reads before it writes them
+  // At the program's end, the tensors of `written` have a new value, and the bytes of those in
+  // `lost` belong to other tensors.
   std::vector<const std::string*> written, lost = {};
 };
 
@@ -390,8 +391,8 @@ class KeptReplay {
   std::span<const Program* const> programs_;
   const std::vector<KeptValues>& values_;
   std::set<std::string> known_, ever_lost_;
-  std::map<std::string, const std::string*> lost_by_;  // by tensor: the name of the program that
-                                                       // lost its value
+  std::map<std::string, const std::string*>
+      lost_by_;  // maps a tensor to the name of the program that lost its value
 };
 
 // Collects all persistent tensors, and checks that they lie at the same place in every program.

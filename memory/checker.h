@@ -1,5 +1,6 @@
 // Checks a layout independently of how it was made. The check replays the programs on the bytes of
-// the arenas, and tracks for each byte which tensor and which node wrote it last. Checked are:
+// the arenas, and tracks for each byte which tensor and which node wrote it last. It checks these
+// conditions:
 //
 // - When a node reads a tensor, each byte of the tensor was last written as part of this tensor or
 //   of one of its aliases.
@@ -27,8 +28,8 @@ namespace plimsoll::memory {
 
 struct CheckOptions {
   int64_t alignment = 64;
-  // Whether node `earlier` of that program (an index smaller than `later`) surely ends before node
-  // `later` starts. Empty: always, because one stream runs the nodes in order.
+  // Whether node `earlier` of that program surely ends before node `later` starts; `earlier` is the
+  // smaller index. Empty means always, because one stream runs the nodes in order.
   std::function<bool(const graph::Program&, int earlier, int later)> ordered;
   StepOrder order = {};
 };

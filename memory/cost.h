@@ -15,8 +15,9 @@ struct Cost {
     kExact      // measured on finished programs
   };
   Kind kind = Kind::kBound;
-  double seconds = 0;        // seconds of a step
-  int64_t device_bytes = 0;  // in a bound with one memory, host bytes are included
+  double seconds = 0;  // seconds of a step
+  // If host and device share one memory, a kBound includes host bytes here.
+  int64_t device_bytes = 0;
   int64_t host_bytes = 0;
 };
 
@@ -27,7 +28,7 @@ struct Budget {
   int64_t host = kNone;
   DeviceProfile profile = {};  // the overhead outside the arena
 
-  // The limit for the process's total on the device.
+  // The limit on the device memory of the process, including the overhead outside the arena.
   int64_t process() const { return device == kNone ? kNone : profile.ProcessBytes(device); }
   bool Admits(const Cost& cost) const {
     return cost.device_bytes <= device && cost.host_bytes <= host;

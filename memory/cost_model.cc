@@ -50,7 +50,8 @@ std::string KindOf(const OpCall& call) {
   return result;
 }
 
-// Caches answers by call. The signature could serve as a key as well, but formatting it is slow.
+// Caches the seconds of calls. A call's signature could be the key as well, but formatting a
+// signature is slow.
 class CostModel::Asked {
  public:
   template <typename Compute>

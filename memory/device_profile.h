@@ -1,6 +1,6 @@
 // Overhead outside the arena: the device memory that a process takes in addition to the arena, in
-// parts. They are known beforehand, so that a budget can bound the process's total and a plan for a
-// GPU can be made without a GPU.
+// parts. The parts are known beforehand, so that a budget can bound the process's total and a plan
+// for a GPU can be made without a GPU.
 //
 //   process = arena, in full pages + context + code + libraries + communicators + graphs + reserve
 //
@@ -16,21 +16,21 @@
 namespace plimsoll::memory {
 
 struct DeviceProfile {
-  std::string device;        // "NVIDIA H200"; empty: the CPU
+  std::string device;        // "NVIDIA H200"; empty means the CPU
   int64_t memory_bytes = 0;  // memory available to programs
   int64_t page_bytes = 1;    // the driver allocates memory in pages of this size
 
   int64_t context_bytes = 0;        // the driver's memory: context, streams, stacks of kernels
-  int64_t code_bytes = 0;           // our loaded kernels
+  int64_t code_bytes = 0;           // the loaded kernels of this program
   int64_t libraries_bytes = 0;      // handles and kernels of cuBLASLt and cuDNN
   int64_t communicators_bytes = 0;  // NCCL's buffers and kernels for communication between ranks
-  int64_t channels = 0;             // channels of each communicator; 0: NCCL's choice, or no
-                                    // communicator
-  int64_t graphs_bytes = 0;         // recorded graphs of programs
-  int64_t reserve_bytes = 0;        // temporary memory while algorithms are chosen for the first
-                                    // time
-  bool measured = false;            // the values were measured on that device by this program;
-                                    // otherwise they are built in
+  int64_t channels = 0;  // the number of channels of each communicator; 0 if NCCL chooses it or no
+                         // communicator exists
+  int64_t graphs_bytes = 0;   // recorded graphs of programs
+  int64_t reserve_bytes = 0;  // temporary memory while algorithms are chosen for the first
+                              // time
+  bool measured = false;      // the values were measured on that device by this program;
+                              // otherwise they are built in
 
   bool operator==(const DeviceProfile&) const = default;
 
@@ -53,13 +53,13 @@ struct DeviceProfile {
 // Values measured on an NVIDIA H200 with driver 580.159 (docs/measured/gpu_memory.md,
 // docs/measured/parallelism.md); used for any other GPU until it is measured there. `name` and
 // `memory_bytes` describe the GPU itself. `channels` is the number of channels of each axis's
-// communicator; 0: NCCL's choice.
+// communicator; 0 means that NCCL chooses it.
 DeviceProfile BuiltInGpuProfile(const std::string& name = "NVIDIA H200",
                                 int64_t memory_bytes = int64_t{143155} << 20, const Mesh& mesh = {},
                                 int64_t channels = 0);
 
-// "context 526 MiB, code 4.00 MiB, libraries 12.0 MiB, graphs 8.00 MiB, reserve 52.0 MiB"; includes
-// communicators if there are several ranks.
+// The overhead as text: "context 526 MiB, code 4.00 MiB, libraries 12.0 MiB, graphs 8.00 MiB,
+// reserve 52.0 MiB", and communicators if there are several ranks.
 std::string PartsText(const DeviceProfile& profile);
 
 }  // namespace plimsoll::memory

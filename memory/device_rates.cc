@@ -16,10 +16,10 @@ namespace {
 using graph::CostClass;
 using graph::OpDef;
 
-// Measured rates, by op.
+// Maps an op's name to its measured rate.
 using Table = std::map<std::string, double, std::less<>>;
 
-// The rate of an op that was not measured: that of the slowest op of its class.
+// The rate of an op that was not measured: the rate of the slowest measured op of its class.
 struct Unmeasured {
   double bandwidth, products, attention;
 

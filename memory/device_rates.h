@@ -1,8 +1,9 @@
 // The built-in speed of devices: how fast each op computes and moves bytes, so that a plan can be
 // timed without the device. A call on a CPU takes
 //   max(FLOPs / rate of the op, bytes / bandwidth of the op) + a constant per node.
-// (Roofline: Williams, Waterman, Patterson 2009.) On a GPU it takes what calls of its kind took on
-// an H200 (memory/kind_rates.h). Collectives of GPUs: memory/interconnect.h.
+// (Roofline: Williams, Waterman, Patterson 2009.) On a GPU a call takes the time that calls of its
+// kind took on an H200 (memory/kind_rates.h). Collectives of GPUs are timed by
+// memory/interconnect.h.
 #pragma once
 
 #include <string>
@@ -16,22 +17,23 @@
 
 namespace plimsoll::memory {
 
-// Bytes a second between a GPU and pinned memory of the host.
+// The rates of the link between a GPU and pinned memory of the host, in bytes per second.
 struct LinkRates {
   double to_device = 0, to_host = 0;            // while the other direction is idle
   double both_to_device = 0, both_to_host = 0;  // while both directions are busy
-  bool measured = false;                        // measured on this machine
+  // Whether the rates were measured on this machine; otherwise they are built in.
+  bool measured = false;
 
   bool operator==(const LinkRates&) const = default;
 };
 
 class DeviceRates {
  public:
-  // The rates of that many threads of an AMD EPYC with AVX-512 (docs/measured/kernels.md).
+  // The rates of `threads` threads of an AMD EPYC with AVX-512 (docs/measured/kernels.md).
   static DeviceRates Cpu(int threads) { return DeviceRates(threads); }
-  // The rates of one NVIDIA H200, programs recorded as graphs (docs/measured/gpu_memory.md). Rates
-  // of another GPU are scaled by the ratio of both GPUs' peaks (gpu/peak_rates.h); an unknown GPU
-  // gets the H200's rates.
+  // The rates of one NVIDIA H200 with programs recorded as CUDA graphs
+  // (docs/measured/gpu_memory.md). For any other GPU they are scaled by the ratio of that GPU's
+  // peaks to the H200's (gpu/peak_rates.h); an unknown GPU gets the H200's rates.
   static DeviceRates Gpu(std::string_view name = kMeasuredGpu) { return DeviceRates(name); }
 
   // The origin of the rates: "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4, never
@@ -42,7 +44,7 @@ class DeviceRates {
   // emulates them.
   bool multiplies_codes() const { return gpu_ == nullptr || gpu_->fp8 > 0; }
 
-  // The seconds of a call other than a copy between places.
+  // The seconds of a call that is not a copy between device and host.
   double Seconds(const graph::OpCall& call) const;
 
   // Whether copies to and from the host overlap with ops. On the CPU they are ordinary ops.
@@ -54,10 +56,11 @@ class DeviceRates {
   // The fraction of a copy's time by which ops that overlap with it slow down: they share memory,
   // caches and power.
   double copies_slow() const { return copies_overlap() ? 0.037 : 0; }
-  // The link of a GPU. Built-in rates until it is set.
+  // The rates of a GPU's link to the host: built-in rates until set_link() is called.
   const LinkRates& link() const { return link_; }
   void set_link(const LinkRates& link) { link_ = link; }
-  // The mesh whose collectives are timed. Until it is set, collectives of a GPU take no time.
+  // Sets the mesh of ranks, for the time of collectives. Without a mesh, collectives of a GPU take
+  // no time.
   void set_mesh(const Mesh& mesh) { mesh_ = mesh; }
 
  private:
@@ -68,8 +71,8 @@ class DeviceRates {
 
   double GpuSeconds(const graph::OpDef& op, const RateKind& kind, const graph::Cost& work) const;
 
-  std::string unknown_gpu_;                   // the name, if the GPU has no known rates
-  const gpu::PeakRates* gpu_ = nullptr;       // nullptr: the CPU
+  std::string unknown_gpu_;                   // the GPU's name if its peak rates are unknown
+  const gpu::PeakRates* gpu_ = nullptr;       // nullptr means the CPU
   const gpu::PeakRates* measured_ = nullptr;  // the GPU that the rates were measured on
   int threads_ = 1;
   LinkRates link_;

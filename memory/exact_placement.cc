@@ -115,8 +115,8 @@ class ExactSearch {
     int64_t floor = 0;  // the least offset of an unplaced buffer
     // Buffers are visited from the highest least offset to the lowest. Of the buffers visited so
     // far:
-    int64_t seen = 0;        // the sum of their bytes
-    int64_t slack = 0;       // the fewest spare bytes above the least offset of one of them
+    int64_t seen = 0;   // the sum of their bytes
+    int64_t slack = 0;  // the fewest spare bytes above the least offset of one of these buffers
     int64_t slack_from = 0;  // the least offset of the buffer with that slack
     // Buffers whose least offset is ≥ lifted_from cannot start below lifted_to.
     int64_t lifted_from = 0, lifted_to = 0;
@@ -215,8 +215,8 @@ class ExactSearch {
       // If the buffer raises the least offset of no other buffer, it did not cause the failure, and
       // other choices fail, too.
       if (verdict != Verdict::kImpossible || !lifts) break;
-      // All placements with this buffer at this offset have been tried, for the other buffers at
-      // this offset or above.
+      // With this buffer at this offset, all placements of the other buffers at this offset or
+      // above have been tried.
       bars_.emplace_back(x, barred_below_[x]);
       barred_below_[x] = at + 1;
     }
@@ -301,7 +301,8 @@ class ExactSearch {
       if (least + item.size > capacity_) return false;
       for (int32_t s = item.first; s <= item.last; ++s) {
         Section& section = sections_[s];
-        // If this buffer doesn't fit above the others' least offset, it lies below all of them.
+        // If this buffer doesn't fit above the least offset of the others, it lies below all the
+        // others.
         if (item.size > section.slack && least + item.size > section.slack_from) {
           section.lifted_from = section.slack_from;
           section.lifted_to = least + item.size;

@@ -6,10 +6,10 @@
 // as soon as the unplaced buffers of some section cannot all end within the capacity.
 //
 // The search of Moffitt 2023, "MiniMalloc: A Lightweight Memory Allocator for Hardware-Accelerated
-// Machine Learning", has the same form. It also solves parts that share no time separately,
-// alternates between orders, and drops alternatives to a buffer with nothing above it. The bounds
-// of sections come from single-machine scheduling: Carlier and Pinson 1989, "An Algorithm for
-// Solving the Job-Shop Problem" (edge finding).
+// Machine Learning", has the same form. It also solves groups of buffers separately if their
+// lifetimes do not overlap, alternates between orders, and drops alternatives to a buffer with no
+// buffer above it. The bounds of sections come from single-machine scheduling: Carlier and Pinson
+// 1989, "An Algorithm for Solving the Job-Shop Problem" (edge finding).
 #pragma once
 
 #include <cstdint>
@@ -28,13 +28,14 @@ enum class Verdict {
 
 struct ExactPlacement {
   Verdict verdict = Verdict::kUndecided;
-  std::vector<int64_t> offsets;  // if kPlaced
-  int64_t nodes = 0;             // number of placed buffers, including those on the way to dead
-                                 // ends
+  std::vector<int64_t> offsets;  // by interval: its offset, if the verdict is kPlaced
+  int64_t nodes = 0;  // number of nodes of the search tree: of buffers placed, including those
+                      // taken back after dead ends
   int64_t work = 0;
 };
 
-// With more buffers the verdict is kUndecided at once: the search recurses once for each buffer.
+// With more buffers than this the verdict is kUndecided at once, because the search recurses once
+// for each buffer.
 inline constexpr int64_t kMostExactBuffers = 2048;
 
 // Places the intervals so that none ends above `capacity`. Sizes are not rounded. `work` limits how

@@ -7,7 +7,7 @@
 
 namespace plimsoll::memory {
 
-// Sorted by kind.
+// The rates, sorted by kind.
 std::span<const MeasuredRate> H200Rates();
 
 }  // namespace plimsoll::memory

@@ -10,7 +10,7 @@
 namespace plimsoll::memory {
 namespace {
 
-// Bandwidths over a GPU's links, in bytes per second, for calls of 256 MiB.
+// The bandwidths of collectives over a GPU's links, in bytes per second, for calls of 256 MiB.
 struct Rates {
   int channels;
   double all_reduce, reduce_scatter;

@@ -21,7 +21,7 @@ bool Has(const List& list, const Value& value) {
 // How a program first uses a carried tensor.
 enum class FirstUse : uint8_t { kNone, kReads, kWrites };
 
-// A write of only a part keeps the rest, and so counts as a read.
+// A node that writes only a part of the tensor keeps its other bytes, and so counts as a reader.
 FirstUse FirstUseOf(const Program& program, TensorId tensor) {
   const auto is = [&](TensorId id) { return id != kNoTensor && program.Root(id) == tensor; };
   for (const Node& node : program.nodes()) {
@@ -36,7 +36,7 @@ bool IsOnDevice(const Program& program, TensorId id) {
   return program.tensor(id).place == graph::Place::kDevice;
 }
 
-// The needs of one tensor in each program.
+// By program: when it needs the tensor `name`.
 std::vector<KeptNeed> NeedsOf(std::string_view name, std::span<const Program* const> programs,
                               const std::vector<int>& runs) {
   std::vector<FirstUse> first(programs.size(), FirstUse::kNone);

@@ -1,6 +1,7 @@
-// Carried tensors that programs of a step leave to later ones, as the forward pass of a micro-batch
-// leaves its activations to the backward pass (graph/phase_cut.h). From its last reader to its next
-// writer nobody needs such a tensor's value, and its bytes are free for temporaries.
+// Kept tensors: carried tensors that one program of a step writes for later programs, as the
+// forward pass of a micro-batch keeps its activations for the backward pass (graph/phase_cut.h).
+// From the last reader to the next writer nobody needs the value of such a tensor, and its bytes
+// are free for temporaries.
 //
 //   forward                      %h = …                      free up to this node
 //   micro_step.1.forward                                     needed
@@ -18,7 +19,8 @@
 
 namespace plimsoll::memory {
 
-// How a step runs its programs. All others run between steps.
+// The order in which a step runs its programs. All programs that are not in `runs` run between
+// steps.
 struct StepOrder {
   std::vector<int> runs;  // indices of programs, in the order in which they run
   // The names of carried tensors whose values only these programs use: neither the host nor another
@@ -31,12 +33,13 @@ struct KeptNeed {
   bool before = true, after = true;
   bool throughout() const { return before && after; }
 };
-// Needs by the tensor's name. A tensor that is absent is not a kept tensor.
+// Maps the name of a kept tensor to its need. A tensor that is absent from the map is not a kept
+// tensor.
 using KeptNeeds = std::map<std::string, KeptNeed, std::less<>>;
 
-// The needs of each program. A program that runs several times in a step needs a value if any of
-// its runs needs it. A tensor that a program writes in parts, or reads between steps, is needed
-// throughout.
+// By program: its needs. A program that runs several times in a step needs a value if any of its
+// runs needs it. A tensor is needed throughout if a program writes it in parts, or reads it between
+// steps.
 std::vector<KeptNeeds> NeedsOfKept(std::span<const graph::Program* const> programs,
                                    const StepOrder& order);
 

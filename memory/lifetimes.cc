@@ -79,7 +79,7 @@ TensorId Replaceable(const Program& program, const std::vector<Span>& spans,
   const Node& node = program.nodes()[n];
   const TensorId id = node.inputs[input];
   const TensorId root = program.Root(id);
-  // The tensor is used later, or is persistent.
+  // A node or program after this one uses the tensor, or the tensor is persistent.
   if (lifetimes.last_use[root] != n || spans[root] == Span::kToEnd) return kNoTensor;
   if (program.tensor(id).bytes() != program.tensor(root).bytes()) return kNoTensor;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -102,8 +102,8 @@ bool Fits(const Program& program, const std::vector<Span>& spans, const Lifetime
   return !to.alias && begins && to.place == from.place && to.bytes() == from.bytes();
 }
 
-// Whether the buffer has a kept tensor and `output` is another one: each kept tensor has a separate
-// place.
+// Whether the buffer has a kept tensor and `output` is another kept tensor. Each kept tensor has a
+// separate place, so the two cannot share a buffer.
 bool HaveTwoPlaces(const Program& program, const Buffer& buffer, TensorId output) {
   return program.tensor(output).persistent && std::ranges::any_of(buffer.tensors, [&](TensorId id) {
            return program.tensor(id).persistent;

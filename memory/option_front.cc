@@ -40,8 +40,8 @@ bool Before(const Part& a, const Part& b) {
   return a.need != b.need ? a.need < b.need : a.seconds < b.seconds;
 }
 
-// Keeps the smallest of the sorted parts, and the last part within each of `count` evenly spaced
-// needs.
+// Keeps the part with the least need of the sorted parts, and the last part within each of `count`
+// evenly spaced needs.
 void Thin(std::vector<Part>& parts, size_t count) {
   if (parts.size() <= count) return;
   const auto least = static_cast<double>(parts.front().need),
@@ -57,8 +57,8 @@ void Thin(std::vector<Part>& parts, size_t count) {
   parts = std::move(kept);
 }
 
-// The smallest part, and the fastest part within each of `count` evenly spaced needs up to the need
-// of the fastest part; sorted.
+// Returns, sorted, the part with the least need, and the fastest part within each of `count` evenly
+// spaced needs up to the need of the fastest part.
 std::vector<Part> FastestOfSpaces(const std::vector<Part>& parts, size_t count) {
   const auto faster = [](const Part& a, const Part& b) {
     return a.seconds != b.seconds ? a.seconds < b.seconds : a.need < b.need;
@@ -174,7 +174,7 @@ class OptionSearch {
   // Redistributes the options of blocks that are alike among these blocks, the options that keep
   // less first, unless the peak or the seconds grow. Returns the peak.
   int64_t SortAlike(std::vector<int>& options) const {
-    // A smaller difference of seconds comes from the order of addition.
+    // A difference of seconds smaller than this comes from the order of addition.
     constexpr double kSame = 1e-9;
     const int64_t before = PeakOf(options);
     if (problem_.likes.empty()) return before;
@@ -213,7 +213,7 @@ class OptionSearch {
   // The combinations for the blocks from `block` on, made from those for the blocks after each
   // option.
   std::vector<std::vector<Carried>> Extend(int block) {
-    std::vector<std::vector<Part>> made(1);  // parts by their distance
+    std::vector<std::vector<Part>> made(1);  // by distance to the next block that copies
     const std::vector<OptionCost>& options = problem_.blocks[block];
     size_t distances = 0;
     for (const OptionCost& option : options) {

@@ -22,15 +22,16 @@ namespace plimsoll::memory {
 
 struct PlacementOptions {
   int64_t alignment = 64;  // alignment of offsets, in bytes; sizes are rounded up to it
-  // The search stops at this extent, and in any case at the max live bytes.
+  // The search stops when the extent is at most `target` or the max live bytes, whichever is
+  // larger.
   int64_t target = 0;
   // The limit of the search after the first placement, in pairs of buffers compared.
   int64_t work = 20'000'000;
   // Exact searches follow if the extent exceeds its lower bound by more than this fraction.
   double tolerated = 0;
   // The limit of the exact searches, in pairs of a buffer and a section of its lifetime
-  // (PlaceWithin). With many buffers they may exceed it by a quarter and one greedy placement. 0:
-  // no exact search.
+  // (PlaceWithin). With many buffers, the exact searches may exceed this limit by a quarter and one
+  // greedy placement. 0 means no exact search.
   int64_t exact_work = 40'000'000;
 };
 
@@ -38,7 +39,7 @@ struct Placement {
   std::vector<int64_t> offsets;
   int64_t extent = 0;    // the highest end of a buffer, with sizes rounded up
   int64_t max_live = 0;  // a lower bound of any extent
-  bool proved = false;   // no placement has a lower extent
+  bool proved = false;   // whether it is proved that no placement has a lower extent
   int64_t nodes = 0;     // number of nodes that the exact searches visited
 };
 

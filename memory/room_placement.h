@@ -1,5 +1,5 @@
-// Places buffers in room that other tensors leave: ranges of bytes in which some buffers are at
-// fixed offsets during their lifetimes.
+// Places buffers in the room that other tensors leave free. Room is a list of ranges of bytes; some
+// buffers have fixed offsets in it during their lifetimes.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ struct FixedBuffer {
   int64_t offset = 0;
 };
 
-// By buffer: its offset, or -1 if it is left out. Buffers that are left out are placed elsewhere,
-// and take at least the most of their bytes alive at once. So buffers that are alive at that time
-// are taken into the room, the largest first, until none of them fits. Offsets and sizes are
-// rounded up to the alignment.
+// By buffer: its offset in the room, or -1 if it is left out. Buffers that are left out are placed
+// elsewhere, and there need at least the most of their bytes that are alive at once. So the buffers
+// alive at the time of that maximum are taken into the room, the largest first, until none of them
+// fits. Offsets and sizes are rounded up to the alignment.
 std::vector<int64_t> PlaceInRoom(std::span<const Interval> buffers, std::span<const ByteRange> room,
                                  std::vector<FixedBuffer> fixed, int64_t alignment);
 

@@ -31,7 +31,7 @@ struct Segment {
 // A way to fill a dent: with an item, after any number of empty sections at the dent's end, or with
 // nothing.
 struct Way {
-  int32_t item;  // or kNothing
+  int32_t item;  // the item that is placed, or kNothing
   int32_t empty_first, empty_last;
   int64_t empty_to;  // the floor of the empty sections
   int64_t waste;
@@ -329,9 +329,9 @@ class SkylineSearch {
   int64_t work_left_;
   uint32_t seed_;
   std::vector<Tile> items_;
-  std::vector<std::vector<int32_t>> starting_, ending_;  // by section: items that start or end
-                                                         // there
-  std::vector<int64_t> slack_;                           // by section: bytes that may stay empty
+  std::vector<std::vector<int32_t>> starting_,
+      ending_;                  // by section: the items that start, or end, in this section
+  std::vector<int64_t> slack_;  // by section: bytes that may stay empty
   std::vector<int64_t> offsets_;
   // The offsets of the dead end that had the most area placed.
   std::vector<int64_t> most_offsets_;
@@ -339,8 +339,8 @@ class SkylineSearch {
   std::vector<bool> placed_;
   std::vector<double> rank_;
   std::vector<Level> levels_;
-  std::unordered_map<uint64_t, SectionRange> failed_;  // by state: the sections to blame for its
-                                                       // failure
+  std::unordered_map<uint64_t, SectionRange>
+      failed_;  // maps the key of a state that failed to the sections to blame
   SectionRange blame_;
   uint64_t set_ = 0;  // key of the set of placed items
   int64_t nodes_ = 0, nodes_left_ = 0;

@@ -24,7 +24,7 @@ constexpr double kSumSlack = 1.001, kOffloadSlack = 1.005;
 // block overlap with another block. So candidates within these factors of the first one that fits
 // are compared by their plans.
 constexpr double kSumTie = 1.0005, kOffloadTie = 1.005;
-// The difference between sums of the same seconds in another order.
+// The relative difference between sums of the same seconds in two orders of addition.
 constexpr double kSame = 1e-9;
 constexpr double kForever = std::numeric_limits<double>::infinity();
 
@@ -79,8 +79,8 @@ struct Solver::Impl {
                                              // everything
   std::vector<VariantBound> bounds;          // by variant; computed with `kept`
   std::vector<size_t> alike;  // by variant: the first variant with equal `activations`
-  std::vector<std::unique_ptr<BlockShapes>> shapes;  // by variant; only the first of equal variants
-                                                     // have shapes
+  std::vector<std::unique_ptr<BlockShapes>>
+      shapes;  // by variant; nullptr unless the variant is the first of equal variants
   std::vector<std::optional<std::vector<Candidate>>> searched;  // by variant: candidates sorted by
                                                                 // seconds
 
@@ -125,8 +125,8 @@ struct Solver::Impl {
     });
   }
 
-  // The changes of memory and time by the options of the variant's blocks. They are measured in the
-  // first variant that has these options, and do not depend on which variant is searched first.
+  // The shapes (memory/block_shapes.h) of the variant's blocks. They are measured in the first
+  // variant with equal decisions, so they do not depend on which variant is searched first.
   const BlockShapes* ShapesOf(size_t variant) {
     if (variants[variant].bases.size() > 1 || options.options == 0) return nullptr;
     size_t first = alike[variant];

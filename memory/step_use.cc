@@ -74,9 +74,9 @@ int RegionOfSeconds(const Node& node, int block, int region, int blocks) {
 }
 
 // The live bytes of a program with slots, as if the bytes that a slot keeps were free after its
-// backward pass has read them. Only other slots can reuse them, but so the live bytes stay a sum
-// over blocks and a lower bound. Most bytes are alive before the last block's backward pass, where
-// both counts are equal.
+// backward pass has read them. In truth only other slots can reuse these bytes. But with this count
+// the live bytes stay a sum over blocks and a lower bound. Most bytes are alive before the last
+// block's backward pass, where both counts are equal.
 std::vector<int64_t> LiveInSlots(const Program& program, int64_t slots, int64_t alignment) {
   const Lifetimes whole = ComputeLifetimes(program);
   Program apart = program;

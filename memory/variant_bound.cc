@@ -15,8 +15,8 @@ namespace {
 // a copy by more work, may save a little.
 constexpr double kFasterThanKeeping = 0.005;
 
-// The least cost of dropping bytes of activations in one micro-step by recomputation. It is given
-// in parts; within each block the seconds per byte rise from part to part.
+// A price: bytes of activations of one micro-step, and the least seconds of recomputing them. A
+// block has several prices, by rising seconds per byte.
 struct Price {
   int64_t bytes;
   double seconds;

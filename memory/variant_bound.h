@@ -1,5 +1,5 @@
-// Lower bounds of the seconds and bytes of a variant's candidates. They prune variants that need no
-// search.
+// Lower bounds of the seconds and bytes of a variant's candidates. With these bounds, the solver
+// skips variants that cannot win.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class VariantBound {
  private:
   struct Saving {
     double bytes, seconds;  // sums over this saving and all savings that cost fewer seconds per
-                            // byte
+                            // byte than this one
   };
   Cost cost_;
   double work_ = 0;              // seconds of a step without waits

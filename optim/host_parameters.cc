@@ -69,7 +69,7 @@ class NormApart {
 
   void Run() {
     const std::vector<Node>& before = program_.nodes();
-    std::map<TensorId, size_t> written;  // by gradient: the last node that writes it
+    std::map<TensorId, size_t> written;  // maps a gradient to the last node that writes it
     std::vector<bool> moves(before.size(), false);
     for (size_t n = 0; n < before.size(); ++n) {
       for (TensorId id : before[n].outputs) {
@@ -109,7 +109,8 @@ class NormApart {
   }
 
  private:
-  // A gradient, and the node that reads it: the norm, or its sum of squares.
+  // A gradient, and the node that reads it: the norm, or the node that computes the gradient's sum
+  // of squares.
   struct Summed {
     TensorId gradient = kNoTensor;
     size_t by = 0;
@@ -153,8 +154,9 @@ class NormApart {
   Program& program_;
   graph::Builder builder_;
   const Selected& selected_;
-  std::map<size_t, std::vector<Summed>> behind_;  // gradients by the node that writes them
-  std::map<TensorId, TensorId> squares_;          // by gradient: its sum of squares
+  std::map<size_t, std::vector<Summed>>
+      behind_;  // maps the last node that writes a gradient to what is summed after it
+  std::map<TensorId, TensorId> squares_;  // maps a gradient to its sum of squares
 };
 
 }  // namespace

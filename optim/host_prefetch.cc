@@ -27,9 +27,10 @@ using graph::TensorId;
 
 // The copy on the device of a tensor that is placed on the host.
 struct DeviceCopy {
-  TensorId staged = kNoTensor;         // the copy while it is fetched
-  TensorId current = kNoTensor;        // what nodes read: the fetched copy, or a newer value
-  std::map<TensorId, TensorId> views;  // by view of the tensor on the host: the view of `current`
+  TensorId staged = kNoTensor;   // the copy while it is fetched
+  TensorId current = kNoTensor;  // what nodes read: the fetched copy, or a newer value
+  std::map<TensorId, TensorId>
+      views;  // maps a view of the tensor on the host to the view of `current`
 };
 
 // A copy that is being written back to the host.
@@ -141,8 +142,9 @@ class Transfers {
                                [&](const Residency& residency) { return IsOnHost(residency); });
   }
 
-  // Whether the host has the newest value of the tensor: its earlier residencies, and those of
-  // slices or tensors that change the same memory, have ended and are written back.
+  // Whether the host has the newest value of the residency's tensor. That is so when its earlier
+  // residencies, and those of slices or tensors that change the same memory, have ended and are
+  // written back.
   bool IsOnHost(const Residency& residency) const {
     if (remaining_.at(residency.tensor).front() != &residency || IsEvicting(residency.tensor))
       return false;
@@ -328,20 +330,22 @@ class Transfers {
   const Slices slices_;
   const std::vector<FetchGroup>& groups_;
   const int64_t ahead_bytes_;
-  int64_t end_bytes_ = 0;           // most bytes in flight at a step's end; 0: one group at a time
+  // The limit on bytes in flight in the update at a step's end; 0 means one group at a time.
+  int64_t end_bytes_ = 0;
   std::vector<Node> nodes_;         // the original nodes
   std::vector<size_t> view_nodes_;  // by original tensor: the node that makes the view
   size_t now_ = 0;                  // the index of the current original node
-  size_t fetched_ = 0, begun_ = 0;  // numbers of groups
+  size_t fetched_ = 0, begun_ = 0;  // the number of groups whose fetch has started, and the number
+                                    // of groups that have begun
   int64_t fetching_bytes_ = 0;      // bytes of groups that are being fetched and have not begun
-  // By node: the residencies that end after it.
+  // Maps a node to the residencies that end after it.
   std::map<size_t, std::vector<const Residency*>> ends_;
   std::map<TensorId, std::deque<const Residency*>>
-      remaining_;  // by tensor: its residencies that have not ended
+      remaining_;  // maps a tensor to its residencies that have not ended
   std::map<TensorId, std::vector<TensorId>>
-      overlaps_;                           // by slice: its tensor; by tensor: its slices
-  std::map<TensorId, DeviceCopy> copies_;  // copies of tensors on the host
-  std::deque<Eviction> evictions_;         // evictions in flight, the oldest first
+      overlaps_;                           // maps a slice to its tensor, and a tensor to its slices
+  std::map<TensorId, DeviceCopy> copies_;  // maps a tensor on the host to its copy
+  std::deque<Eviction> evictions_;         // in flight, the oldest first
   int64_t evicting_bytes_ = 0;             // bytes of `evictions_`
 };
 

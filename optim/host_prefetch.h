@@ -10,7 +10,8 @@
 
 namespace plimsoll::optim {
 
-// Adds the copies, and lets the nodes work on them, as described in optim/host_parameters.h.
+// Adds the copies between host and device, and makes the nodes use the copies on the device, as
+// described in optim/host_parameters.h.
 void EmitTransfers(graph::Program& program, const std::vector<FetchGroup>& groups,
                    std::optional<int64_t> ahead_bytes);
 

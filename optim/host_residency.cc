@@ -36,8 +36,8 @@ struct Access {
 };
 
 // The accesses of each tensor, in the order of the nodes. A node that makes a view is no access,
-// but the view's readers are. The end of a collective is an access, since its tensors must be on
-// the device until then.
+// but the nodes that read the view are. The end of a collective is an access, since its tensors
+// must be on the device until then.
 using Accesses = std::map<TensorId, std::vector<Access>>;
 
 Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) {
@@ -71,7 +71,7 @@ Accesses FindAccesses(const Program& program, const std::vector<bool>& on_host) 
   return accesses;
 }
 
-// A range of nodes during which a tensor is not evicted.
+// A region: a range of nodes during which a tensor is not evicted (optim/host_residency.h).
 struct Region {
   size_t first = 0, last = 0;
   bool at_end = false;
@@ -99,8 +99,8 @@ class Regions {
   bool HasUpdates() const { return units_.count() > 0; }
   bool IsUpdate(size_t node) const { return units_.Of(node) != kNoUnit; }
 
-  // The first node of a run of consecutive collectives of one op, whose tensors are fetched as one
-  // group. For any other node, the node itself.
+  // The first of consecutive collectives of one op, whose tensors are fetched as one group. For a
+  // node that is no such collective, the node itself.
   size_t FirstOfGathers(size_t node) const {
     const std::vector<Node>& nodes = program_.nodes();
     if (!ops::IsCollective(*nodes[node].op)) return node;
@@ -112,9 +112,8 @@ class Regions {
   // update may come within the backward pass of a block.
   bool IsOfBlock(size_t node) const { return blocks_.Of(node) != graph::kNoBlock; }
 
-  // The first node of the previous region. Two cases have no previous region: in the first region
-  // it is that region's first node, in regions of the update at the end it is the update's first
-  // node.
+  // The first node of the previous region. For a node in the first region, that region's first
+  // node; for a node of the update at the end, the update's first node.
   size_t EarliestFor(size_t node) const {
     const size_t region = of_nodes_[node];
     if (node >= update_begin_) return update_begin_;
@@ -144,8 +143,8 @@ class Regions {
   // Finds the regions of the update at the end. A node that belongs to no parameter is a separate
   // region.
   void FindGroups(const Accesses& accesses) {
-    std::vector<int64_t> bytes(static_cast<size_t>(units_.count()), 0);  // by unit: bytes on the
-                                                                         // host
+    std::vector<int64_t> bytes(static_cast<size_t>(units_.count()),
+                               0);  // by unit: bytes of its tensors on the host
     for (const auto& [tensor, of_tensor] : accesses) {
       std::set<int> counted;
       for (const Access& access : of_tensor) {
@@ -156,7 +155,7 @@ class Regions {
       }
     }
     const int64_t largest = bytes.empty() ? 0 : std::ranges::max(bytes);
-    std::vector<size_t> region_of(bytes.size(), kNoRegion);  // the region of each unit
+    std::vector<size_t> region_of(bytes.size(), kNoRegion);  // by unit: its region
     size_t group = kNoRegion;                                // the latest region
     int64_t in_group = 0;
     for (size_t n = update_begin_; n < program_.nodes().size(); ++n) {
@@ -188,7 +187,7 @@ class Regions {
   const graph::Blocks blocks_;
   const size_t update_begin_;
   std::vector<Region> regions_;
-  std::vector<size_t> of_nodes_;  // by node: index into regions_
+  std::vector<size_t> of_nodes_;  // by node: the index of its region in regions_
 };
 
 // The residencies of one tensor.
@@ -309,7 +308,7 @@ std::vector<FetchGroup> FindResidencies(const Program& program, const std::vecto
   }
   for (auto& [tensor, residencies] : by_tensor) Merge(residencies, begins, regions);
   if (updates) KeepLastGradients(program, regions, sliced, by_tensor);
-  std::map<size_t, FetchGroup> groups;  // groups by their first node
+  std::map<size_t, FetchGroup> groups;  // maps the first node to the group
   for (auto& [tensor, residencies] : by_tensor) {
     WidenToGroup(residencies, regions);
     const bool in_slices = sliced.contains(tensor);  // the tensor's slices are read later

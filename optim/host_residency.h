@@ -1,5 +1,5 @@
-// Residency on the device of tensors that are placed on the host: when each is fetched, and when it
-// is evicted.
+// Residency on the device of tensors that are placed on the host: when each tensor is fetched, and
+// when it is evicted.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct Residency {
   graph::TensorId tensor = graph::kNoTensor;  // the tensor on the host, or a slice of one
   size_t first = 0, last = 0;
   size_t user = 0;       // the first node that needs the copy; it may come after `first`
-  bool loads = true;     // false: the first node overwrites the tensor, which is not fetched
-  bool changes = false;  // the copy is written back to the host
+  bool loads = true;     // whether the tensor is fetched; false if the first node overwrites it
+  bool changes = false;  // whether the copy is written back to the host
 };
 
 // Residencies that begin at the same node, whose tensors are fetched together.
@@ -46,34 +46,36 @@ class Slices {
   std::vector<bool> slices_;  // whether each tensor is a slice, indexed by TensorId
 };
 
-// The residencies of the tensors that `on_host` (by TensorId) selects, in the order in which they
-// begin.
+// Returns the residencies of the tensors that `on_host` (by TensorId) selects, in the order in
+// which residencies begin.
 //
-// Those of one tensor do not overlap. A slice has its own, except while the unsliced tensor has one
-// that changes it.
+// Residencies of one tensor do not overlap. A slice has separate residencies, except during a
+// residency of the unsliced tensor that changes the tensor.
 //
 // The accesses of a tensor within one region of the program share a residency. A region is:
 // - in the forward and the backward pass of any micro-step: neighbouring nodes of one block
-//   (graph/block.h), or neighbouring nodes outside any block. Collectives, the nodes that use their
-//   sums of gradients, and updates within the backward pass belong to the region around them;
-// - in the update at the end of a step: the update of one parameter, or of several neighbours that
-//   together have at most a quarter of the bytes of the largest update. Without such groups,
-//   nothing would hide the transfer of a matrix between two biases.
+//   (graph/block.h), or neighbouring nodes outside any block. Three kinds of nodes belong to the
+//   region around them: collectives, nodes that read gradients summed by collectives, and updates
+//   within the backward pass;
+// - in the update at the end of a step: the update of one parameter, or of several neighbouring
+//   parameters that together have at most a quarter of the bytes of the largest update. Without
+//   such groups, the transfer of a matrix whose neighbours are biases would overlap with almost no
+//   computation.
 //
-// Five rules go beyond regions:
-// - a collective holds its tensors from its start to its end, and a gradient until its sum;
+// Five rules extend residencies beyond one region:
+// - the tensors of a collective stay from its start to its end, and a gradient until it is summed;
 // - consecutive all-gathers are fetched as one group;
 // - a shard that was gathered for the backward pass is kept for an update at most two regions
 // later;
-// - residencies of a tensor in neighbouring regions are one if no other begins between them: the
-//   last block of the forward pass is the first of the backward pass;
-// - gradients that are complete last are kept until the update, as many as fit below the program's
-//   peak. In a program that updates, gradients are not written back after their last use: the next
-//   step overwrites them.
+// - residencies of a tensor in neighbouring regions are merged if no other residency begins between
+//   them: the last block of the forward pass is the first of the backward pass;
+// - the gradients that are completed last are kept until the update, as many as fit below the
+//   program's peak. In a program that updates, gradients are not written back after their last use:
+//   the next step overwrites them.
 std::vector<FetchGroup> FindResidencies(const graph::Program& program,
                                         const std::vector<bool>& on_host);
 
-// Whether any selected tensor is accessed.
+// Whether the program accesses any tensor that `on_host` selects.
 bool HasResidencies(const graph::Program& program, const std::vector<bool>& on_host);
 
 }  // namespace plimsoll::optim

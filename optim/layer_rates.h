@@ -1,6 +1,6 @@
 // Layer-wise learning-rate decay: rates that fall from a model's last layer to its first, for
 // fine-tuning. Clark et al. 2020, "ELECTRA", section 3.1; Bao et al. 2022, "BEiT", appendix, whose
-// numbers these are.
+// numbering of layers is used here.
 #pragma once
 
 #include <map>
@@ -10,8 +10,9 @@
 namespace plimsoll::optim {
 
 // Factors of the learning rate, by parameter. `names` are a model's parameters in the order of its
-// forward pass. With L blocks, block i (from 0) has decay^(L − i). Parameters before all blocks
-// have decay^(L + 1), those after the last block 1. Empty if the model has no blocks.
+// forward pass. With L blocks, the parameters of block i (from 0) have the factor decay^(L − i),
+// parameters before all blocks decay^(L + 1), and parameters after the last block 1. The result is
+// empty if the model has no blocks.
 std::map<std::string, double> LayerRates(std::span<const std::string> names, double decay);
 
 }  // namespace plimsoll::optim

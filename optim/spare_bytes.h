@@ -9,8 +9,8 @@
 namespace plimsoll::optim {
 
 // By node: the bytes of device temporaries alive at the peak minus those alive at the node. Each
-// tensor counts, even where the planner will let one reuse another's memory in place
-// (memory/lifetimes.h): passes don't know the planner.
+// tensor counts separately, even if the planner will let it reuse the memory of another tensor in
+// place (memory/lifetimes.h), because passes don't know the planner.
 std::vector<int64_t> SpareBytes(const graph::Program& program);
 
 }  // namespace plimsoll::optim

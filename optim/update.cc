@@ -38,7 +38,7 @@ bool IsOfAnyObjective(std::string_view name, std::string_view tensor) {
   return name == tensor || name.ends_with("." + std::string(tensor));
 }
 
-// The tensors that are owned in this way, by the names of their owners.
+// Maps an owner's name to the tensor that the owner owns as `as`.
 std::map<std::string, Value> OwnedBy(const graph::Program& program, OwnedAs as) {
   std::map<std::string, Value> owned;
   for (const TensorId id : graph::TensorIds(program)) {
@@ -68,7 +68,7 @@ struct Gate {
   Value apply = kNoTensor;
 };
 
-// The factor that clips the norm to options.clip_grad_norm, times `unscale` if that exists.
+// The factor that clips the norm to options.clip_grad_norm, times `unscale` if the loss is scaled.
 Value EmitClipping(Builder& g, Value norm, Value unscale, const UpdateOptions& options) {
   const Value factor = g.Emit1("clip_factor", {norm}, {{"max_norm", options.clip_grad_norm}});
   return unscale == kNoTensor ? factor : g.Emit1("mul", {factor, unscale}, {}, "factor");

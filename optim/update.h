@@ -27,15 +27,15 @@ enum class StateDType {
   kInt8,      // 8-bit codes with a scale for each block of 256
 };
 
-// With StateDType::kInt8, moments of vectors and of parameters with fewer elements than this are
-// float32: they are few, and norms and biases are sensitive. Dettmers et al. 2022, "8-bit
-// Optimizers via Block-wise Quantization", do the same.
+// With StateDType::kInt8, moments of vectors and of parameters with fewer elements than this number
+// are float32: such moments take few bytes, and norms and biases are sensitive. Dettmers et al.
+// 2022, "8-bit Optimizers via Block-wise Quantization", do the same.
 inline constexpr int64_t kLeastElementsForInt8 = 4096;
 
 // Options of Muon (ops/optimizer/muon.h). AdamW updates the parameters that are not in `matrices`.
 struct MuonOptions {
-  // Matrices [rows_i, columns] that are stacked in one parameter, as q, k and v are. Each is
-  // orthogonalized by itself.
+  // Matrices [rows_i, columns] that are stacked in one parameter, as q, k and v are. Each matrix is
+  // orthogonalized separately.
   struct Stacked {
     std::string parameter;
     std::vector<int64_t> rows;
@@ -46,10 +46,10 @@ struct MuonOptions {
   // The factor of the step of a matrix [rows, columns].
   enum class AdjustLr {
     kOriginal,       // √max(1, rows / columns)
-    kMatchRmsAdamW,  // 0.2 · √max(rows, columns): elements move as far as AdamW's
+    kMatchRmsAdamW,  // 0.2 · √max(rows, columns): elements change as much as with AdamW
   };
   AdjustLr adjust_lr = AdjustLr::kMatchRmsAdamW;
-  // The type of the matrix products; those of float64 matrices are float64.
+  // The type of the matrix products. Products of float64 matrices are float64 in any case.
   graph::DType dtype = graph::DType::kFloat32;
   bool tf32 = false;
 };
@@ -60,29 +60,30 @@ struct UpdateOptions {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double eps = 1e-8;
-  double momentum = 0.9;  // momentum of SGD, where 0 keeps no buffer, and of Muon
+  double momentum = 0.9;  // for SGD, where 0 means no momentum buffer, and for Muon
   bool nesterov = false;
   MuonOptions muon = {};
   // Weight decay of parameters of rank 2 and more that match no group. A parameter has the weight
   // decay of the first group that it matches.
   double weight_decay = 0.1;
   std::vector<DecayGroup> groups = {};
-  // Factors of the learning rate, by parameter; 1 for parameters that are not in the map.
+  // Maps a parameter's name to the factor of its learning rate. Parameters that are not in the map
+  // have the factor 1.
   std::map<std::string, double> lr_factors = {};
-  double clip_grad_norm = 1.0;  // the largest L2 norm; 0: no clipping
+  double clip_grad_norm = 1.0;  // the largest L2 norm of gradients; 0 means no clipping
   // The gradients whose norm is clipped: all gradients of the step; each parameter's gradient; or
   // all gradients of the last applied update, whose norm is known without waiting for all
   // gradients.
   enum class ClipBy { kStep, kParameter, kLastStep };
   ClipBy clip_by = ClipBy::kStep;
   // Whether every 16-bit parameter has state that extends it to float32. Without such state a bf16
-  // parameter is rounded stochastically. An f16 parameter needs it.
+  // parameter is rounded stochastically. An f16 parameter requires such state.
   bool master_weights = true;
   StateDType state_dtype = StateDType::kFloat32;
-  // The objective that is updated. Its name is part of the names of all tensors below that belong
-  // to no parameter (graph/objective.h).
+  // The name of the objective that is updated (graph/objective.h). It is part of the names of all
+  // tensors of the update that belong to no parameter.
   std::string objective = "";
-  // The input slot i32[2] that stochastic rounding draws from.
+  // The name of the input i32[2] from which stochastic rounding draws random numbers.
   std::string rng = "rng";
   // If set, the gradients have been multiplied by the carried "loss_scale".
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
@@ -107,17 +108,17 @@ const ops::Encoding& EncodingOf(graph::OwnedAs moment);
 
 // The name of an objective's counter of the updates that are in its averages.
 inline constexpr std::string_view kAverageCount = "ema_count";
-// Whether this is the name of an averages' counter, of any objective.
+// Whether `name` is that of the kAverageCount counter of any objective.
 bool CountsAverages(std::string_view name);
 
-// Whether this is the name of state that begins at zero and that some options of an update add:
-// "skipped", "last_grad_norm", of any objective. A resumed run may have such state even if the
-// snapshot has not, and vice versa.
+// Whether `name` is that of state that begins at zero and exists only with some options of an
+// update: "skipped" or "last_grad_norm" of any objective. A resumed run may have such state even if
+// the snapshot does not, and vice versa.
 bool BeginsAtZero(std::string_view name);
 
-// A parameter's type in the program says how it is stored. If the update is applied, each state
-// with a pending value (graph::OwnedAs::kPending) takes that value, through its history if it has
-// one (ops/linear/largest_history.h). Adds
+// The pass that appends the update. A parameter is stored in its type in the program. If the update
+// is applied, each state with a pending value (graph::OwnedAs::kPending) takes that value, through
+// its history if it has one (ops/linear/largest_history.h). Adds
 //   "lr" f32[], input;  "grad_norm" f32[], metric: before clipping, unscaled
 //   "update_count" i32[]: applied updates
 //   with ClipBy::kLastStep: "last_grad_norm" f32[], 0 before the first update

@@ -60,7 +60,8 @@ class Mover {
 
   void Apply() {
     std::vector<Node> old = std::exchange(program_.mutable_nodes(), {});
-    std::map<size_t, std::vector<size_t>> moved;  // by slot: moved nodes
+    std::map<size_t, std::vector<size_t>>
+        moved;  // maps a slot (a position between nodes) to the nodes that move there
     for (const auto& [at, slot] : slots_) {
       if (moves_.contains(at)) moved[slot].push_back(at);
     }

@@ -1,7 +1,7 @@
 // optimizer.in_backward: updates move into the backward pass. Lv et al. 2023, "Full Parameter
 // Fine-tuning for Large Language Models with Limited Resources", section 3.1; PyTorch calls it
-// "optimizer in backward". A gradient then lives only until its parameter is updated, and later
-// gradients take its memory.
+// "optimizer in backward". A gradient then lives only until its parameter is updated, and the
+// following gradients reuse its memory.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,12 @@
 namespace plimsoll::optim {
 
 struct UpdateInBackwardOptions {
-  // The updates of gradients with fewer bytes are not moved: at the end they share launches.
+  // The updates of gradients with fewer bytes are not moved, because updates at the end of the step
+  // share launches.
   int64_t least_bytes = int64_t{256} << 10;
   // Whether updates of accumulated gradients move, too. On the device this frees no memory, unless
-  // these gradients become temporaries (graph/step_passes.h). On the host it saves writing them
-  // back and fetching them again.
+  // these gradients become temporaries (graph/step_passes.h). On the host, gradients then need not
+  // be written back and fetched again.
   bool carried = false;
 };
 

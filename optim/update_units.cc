@@ -67,8 +67,8 @@ class Joiner {
     }
   }
 
-  // The node, the nodes of its unit that can follow it directly, and the nodes that these depend
-  // on.
+  // The node `first`, the nodes of its unit that can follow it directly, and the nodes on which
+  // these depend.
   std::set<size_t> Together(size_t first) {
     std::set<size_t> together = {first};
     for (size_t member : Members(first)) {
@@ -79,7 +79,7 @@ class Joiner {
   }
 
   // Adds the node and the nodes that it depends on to `needed`. Returns false if one of these nodes
-  // belongs to another unit, or is a collective, because all ranks keep one order of collectives.
+  // belongs to another unit or is a collective: all ranks must start collectives in the same order.
   bool Add(size_t node, int unit, std::set<size_t>& needed) const {
     if (node < begin_ || taken_[node] || needed.contains(node)) return true;
     const bool own = units_.Of(node) == unit, of_none = units_.Of(node) == kNoUnit;

@@ -1,4 +1,4 @@
-// Groups the nodes of the update by parameter.
+// Units: the nodes of the update, grouped by parameter.
 #pragma once
 
 #include <cstddef>
@@ -10,14 +10,14 @@ namespace plimsoll::optim {
 
 inline constexpr int kNoUnit = -1;
 
-// A unit is the update of one parameter, or of a slice of one, together with the nodes of the same
-// scope that depend on it: those of the parameter's average.
+// A unit is the update of one parameter, or of one slice of a parameter, with the nodes of the same
+// scope that depend on the update: the nodes of the parameter's average.
 class UpdateUnits {
  public:
   explicit UpdateUnits(const graph::Program& program);
 
-  // The unit of a node, by its index in the program. kNoUnit: the node is a counter, a norm or a
-  // collective, or not of the update.
+  // The unit of a node, by its index in the program. kNoUnit if the node is a counter, a norm or a
+  // collective, or is not part of the update.
   int Of(size_t node) const { return of_nodes_[node]; }
   int count() const { return count_; }
 
