@@ -28,8 +28,8 @@ struct EvalCommand {
   std::optional<int64_t> batch;  // sequences at a time; default: the run's micro-batch
   bool json = false;             // print one JSON object instead of sentences
 };
-// Prints to stdout; shows progress on stderr if it is a terminal. UserError if the model or the
-// data cannot be read, if the data is empty, or if the loss is not finite (NotFinite).
+// Prints to stdout; shows progress on stderr if it is a terminal. Throws a UserError if the model
+// or the data cannot be read, if the data is empty, or if the loss is not finite (NotFinite).
 void RunEval(const EvalCommand& command);
 
 // Describes a confusion matrix for people. `counts`: C rows of C numbers, [label][prediction].

@@ -163,9 +163,9 @@ struct GenerateCommand {
   ImageOptions images;  // only for models that generate images
 };
 // Writes the text to stdout as it grows, and the time taken to stderr. For other uses: the answers
-// of a conversation (generate_chat.h), or images to files (generate_images.h). UserError if the
-// model or its tokenizer cannot be read, if options are for another kind of model, or if results
-// are not finite (NotFinite).
+// of a conversation (generate_chat.h), or images to files (generate_images.h). Throws a UserError
+// if the model or its tokenizer cannot be read, if options are for another kind of model, or if
+// results are not finite (NotFinite).
 void RunGenerate(const GenerateCommand& command);
 
 }  // namespace plimsoll::trainer

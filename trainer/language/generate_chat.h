@@ -26,8 +26,8 @@ struct TurnMarks {
   std::optional<int32_t> end;  // the token that ends a turn
   std::string stop;            // the text that ends a turn, if no token does; empty: none
 };
-// Finds the marks by rendering a chat of `system`, a question and an answer. UserError if the
-// template refuses such a chat.
+// Finds the marks by rendering a chat of `system`, a question and an answer. Throws a UserError if
+// the template refuses such a chat.
 TurnMarks FindTurnMarks(data::ChatRenderer& renderer, const data::Tokenizer& tokenizer,
                         const std::optional<std::string>& system);
 

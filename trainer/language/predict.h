@@ -48,8 +48,8 @@ struct PredictCommand {
 // Prints a line for each input to stdout, in order, and the time and memory taken to stderr. For
 // several pictures also prints the share of each class, for volumes with labels their mean Dice. If
 // several files of pictures or volumes are given, each unreadable one gets a warning, and a
-// UserError at the end counts them. UserError if the model or the input cannot be read, if the
-// model continues texts, or if results are not finite (NotFinite).
+// UserError at the end counts them. Throws a UserError if the model or the input cannot be read, if
+// the model continues texts, or if results are not finite (NotFinite).
 void RunPredict(const PredictCommand& command);
 
 // The parts of the command, for each kind of input and output. Each compiles the forward program

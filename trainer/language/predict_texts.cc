@@ -185,7 +185,7 @@ size_t Occurrences(const std::string& text, const std::string& word) {
   return count;
 }
 
-// The masks of all texts, in order. UserError for a text without a mask, or whose mask is
+// The masks of all texts, in order. Throws a UserError for a text without a mask, or whose mask is
 // truncated.
 std::vector<Mask> FindMasks(const std::vector<InputText>& texts, const data::EncodedTexts& encoded,
                             int32_t mask, const std::string& word) {

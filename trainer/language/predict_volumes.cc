@@ -46,8 +46,8 @@ class PredictionRecord {
   // The files to write, by name, with the absolute path of each one's input.
   using Inputs = std::map<std::string, std::string>;
 
-  // UserError (--to) if the folder holds one of the files, predictions of other weights, or a
-  // prediction of another input with the same name, unless `overwrite`. Writes nothing.
+  // Throws a UserError (--to) if the folder holds one of the files, predictions of other weights,
+  // or a prediction of another input with the same name, unless `overwrite`. Writes nothing.
   PredictionRecord(const std::string& folder, const TrainedModel& trained, const Inputs& inputs,
                    bool overwrite);
 
@@ -183,7 +183,7 @@ std::string OutputOf(const PredictCommand& command, const data::VolumeFile& file
   return (fs::path(command.to) / OutputName(file)).string();
 }
 
-// UserError if a prediction would overwrite another prediction or an input.
+// Throws a UserError if a prediction would overwrite another prediction or an input.
 void CheckOutputs(const PredictCommand& command, const std::vector<data::VolumeFile>& files) {
   std::set<std::string> names;
   for (const data::VolumeFile& file : files) {
@@ -276,8 +276,8 @@ class VolumePredictor {
     }
   }
 
-  // Reads a volume without labels. UserError if the file or its label cannot be read, or if its
-  // channels do not match the model's.
+  // Reads a volume without labels. Throws a UserError if the file or its label cannot be read, or
+  // if its channels do not match the model's.
   data::Volume Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const;
   // Writes the volume's segmentation and prints its scores.
   void Predict(const data::VolumeFile& file, data::Volume volume, const formats::NiftiGrid& grid);

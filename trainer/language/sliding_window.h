@@ -41,7 +41,7 @@ class SlidingWindow {
                        int64_t classes);
 
   // Adds the logits [D,H,W,K] of the patch that begins at voxel `first`. Skips voxels outside the
-  // volume. InternalError if `first` has a smaller D than the patch before.
+  // volume. Throws an InternalError if `first` has a smaller D than the patch before.
   void Add(const data::VoxelPlace& first, std::span<const float> logits);
   // Passes on all remaining slices. Call it after the last window.
   void Finish() { FinishBefore(volume_.depth); }

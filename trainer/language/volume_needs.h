@@ -53,8 +53,8 @@ struct VolumeToPredict {
   data::VolumeShape shape;
 };
 
-// The largest need of a volume in bytes, which is printed; 0 without volumes. UserError with
-// ExitCode::kBudgetNotMet if it exceeds memory.host_budget; the error says what would fit.
+// The largest need of a volume in bytes, which is printed; 0 without volumes. Throws a UserError
+// with ExitCode::kBudgetNotMet if it exceeds memory.host_budget; the error says what would fit.
 int64_t RequireHostMemory(std::span<const VolumeToPredict> volumes, const WindowOptions& options,
                           const config::RunConfig& config);
 

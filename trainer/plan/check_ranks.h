@@ -27,13 +27,13 @@ struct RanksCheck {
   nlohmann::ordered_json Json() const;
 };
 
-// UserError if there are more than kMostCheckedRanks ranks.
+// Throws a UserError if there are more than kMostCheckedRanks ranks.
 void RequireCheckable(int64_t ranks);
 
 // Compiles the step of every rank of the mesh, which checks its plan. Proves that the ranks' calls
 // match, and makes the comparisons that ranks make before their first step. `first` is the step of
-// rank 0. InternalError that names the rank and the call or tensor of the first problem; UserError
-// for too many ranks.
+// rank 0. InternalError that names the rank and the call or tensor of the first problem. Throws a
+// UserError for too many ranks.
 RanksCheck CheckRanks(const models::Model& model, const CompiledStep& first);
 
 }  // namespace plimsoll::trainer

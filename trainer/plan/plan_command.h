@@ -43,8 +43,8 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
 // time–memory front; with `largest`, the largest value of that key that fits; with `ranks`, each
 // rank's bytes for every mesh; with `parameters`, a list of parameters. `html` draws the plan, and
 // `check` checks the plans of all ranks. Checks the data (look_at_data.h), and times samples that
-// threads prepare; allocates no arena. UserError with ExitCode::kBudgetNotMet if no plan fits the
-// budget; returns that code if the printed plan is too large for its GPU.
+// threads prepare; allocates no arena. Throws a UserError with ExitCode::kBudgetNotMet if no plan
+// fits the budget; returns that code if the printed plan is too large for its GPU.
 ExitCode RunPlan(const PlanCommand& command);
 
 // The plan of a command, as `--json` prints it but without other candidates. Prints only warnings,
@@ -56,8 +56,8 @@ inline constexpr ExitCode kGrown{1};
 
 // `plan NEW --diff OLD` (diff_command.cc): prints the changes from the plan of OLD to that of NEW
 // (plan_difference.h). Returns kGrown if the arena, the host's bytes or the predicted time grew by
-// more than `fail_above`, unless the new plan is too large for its GPU. UserError if OLD is neither
-// a run file nor a saved plan.
+// more than `fail_above`, unless the new plan is too large for its GPU. Throws a UserError if OLD
+// is neither a run file nor a saved plan.
 ExitCode RunPlanDiff(const PlanCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -19,8 +19,8 @@ struct NamedPlan {
 // Whether a text looks like a plan that `plan --json` or a run saved: a JSON object that contains
 // arena_bytes, even if its syntax is wrong.
 bool LooksLikePlan(std::string_view text);
-// Parses a plan. Ignores unknown members; missing ones stay missing. UserError for wrong syntax,
-// with the line, for a list of plans, and for a compared member of the wrong type.
+// Parses a plan. Ignores unknown members; missing ones stay missing. Throws a UserError for wrong
+// syntax, with the line, for a list of plans, and for a compared member of the wrong type.
 NamedPlan ParsePlan(std::string_view text, const std::string& name);
 
 class PlanDifference {
@@ -36,7 +36,7 @@ class PlanDifference {
   nlohmann::ordered_json Json() const;
 
   // A text for each figure that grew by more than this share of its old value: "arena 1.20 GiB →
-  // 1.30 GiB, +8.3 %". UserError if the old plan lacks a figure.
+  // 1.30 GiB, +8.3 %". Throws a UserError if the old plan lacks a figure.
   std::vector<std::string> Grown(double share) const;
 
  private:

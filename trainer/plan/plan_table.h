@@ -43,16 +43,17 @@ class SweepTable {
   std::vector<Row> rows_;
 };
 
-// Prints the largest value of `key` whose smallest plan, or fixed plan, fits memory.budget.
-// UserError if the key cannot grow, if there is no budget, or if not even 1 fits.
+// Prints the largest value of `key` whose smallest plan, or fixed plan, fits memory.budget. Throws
+// a UserError if the key cannot grow, if there is no budget, or if not even 1 fits.
 void PrintLargest(const config::RunConfig& config, const std::string& key, bool json);
 
 // Prints the memory of each rank for every layout that the run leaves open: data × tensor ranks and
-// ZeRO stages. UserError if no layout is possible, or if a choice is open without a budget.
+// ZeRO stages. Throws a UserError if no layout is possible, or if a choice is open without a
+// budget.
 void PrintMeshes(const config::RunConfig& config, bool json);
 
 // Prints each parameter with its shape, how a rank stores it, whether it is trained, and its names
-// in checkpoints. UserError if the ranks' layout is open and none is possible.
+// in checkpoints. Throws a UserError if the ranks' layout is open and none is possible.
 void PrintParameters(const config::RunConfig& config, bool json);
 
 }  // namespace plimsoll::trainer

@@ -58,7 +58,7 @@ struct Target {
 };
 
 // Finds the target. `device`: "h200", "cpu"; empty: this machine's device, the first of `gpus` if
-// there is one. UserError for an unknown device.
+// there is one. Throws a UserError for an unknown device.
 Target TargetOf(const std::string& device, const runtime::GpuReport& gpus);
 
 // Chooses device, memory.device, memory.budget (`budget` if given, otherwise the target's default)
@@ -86,7 +86,7 @@ std::string SourceFor(const models::Model& model, std::span<const std::string> k
 // data. `tokenizer`: a folder for this comment; empty: unknown.
 void ChooseSampleData(const models::Model& model, const std::string& tokenizer, Choices& choices);
 
-// Adds the solver's choices. Returns the file's remarks on cost. UserError with
+// Adds the solver's choices. Returns the file's remarks on cost. Throws a UserError with
 // ExitCode::kBudgetNotMet if no plan fits; it names the smallest plan that `plimsoll plan` finds
 // for the file with all of these choices left open.
 std::vector<std::string> ChooseWithinBudget(const Target& target, Choices& choices);

@@ -157,7 +157,7 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   return loaded;
 }
 
-// UserError if an option and a --set give the same value twice.
+// Throws a UserError if an option and a --set give the same value twice.
 void RequireOneWay(const ConfigForCommand& command, const std::string& option,
                    const std::string& key, bool given) {
   if (!given || !IsSet(command, key)) return;

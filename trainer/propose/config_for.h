@@ -30,8 +30,8 @@ std::string FindModelFile(const std::string& name);
 // The text of the run file, which loads unchanged and has a plan within the budget. `gpus` are
 // those of this machine. The device determines the precision. The model and the kind of training
 // determine batch, steps and learning rate, unless the model's file has them. The budget's solver
-// chooses micro-batch and policy by built-in rates. Prints warnings about `sets`. UserError with
-// ExitCode::kBudgetNotMet if no plan fits.
+// chooses micro-batch and policy by built-in rates. Prints warnings about `sets`. Throws a
+// UserError with ExitCode::kBudgetNotMet if no plan fits.
 std::string ConfigFor(const ConfigForCommand& command, const runtime::GpuReport& gpus);
 
 }  // namespace plimsoll::trainer

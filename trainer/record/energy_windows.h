@@ -40,7 +40,7 @@ class EnergyWindows {
   // Something other than a step follows: discards the open window.
   void Interrupt() { open_ = false; }
 
-  // The energy of the windows that ended since Forget(); nothing when none ended.
+  // The energy of the windows that ended since Forget(); nullopt when none ended.
   std::optional<Energy> ended() const;
   void Forget() { ended_ = {}; }
 

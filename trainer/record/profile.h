@@ -110,8 +110,8 @@ struct ProfiledSteps {
   int64_t count = 3;
 };
 
-// Parses "10:5", "10" (three steps from step 10 on) or "" (the defaults). UserError for other
-// texts, and if a run of `steps` steps lacks these steps.
+// Parses "10:5", "10" (three steps from step 10 on) or "" (the defaults). Throws a UserError for
+// other texts, and if a run of `steps` steps lacks these steps.
 ProfiledSteps ParseProfiledSteps(std::string_view text, int64_t steps);
 
 // Times the nodes of some steps of a run, prints where the time went and writes trace.json to the

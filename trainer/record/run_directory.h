@@ -20,15 +20,15 @@ inline constexpr const char* kReferenceFile = "reference_log_probs.safetensors";
 class RunDirectory {
  public:
   // Makes sure that the run can be written: creates config.run.dir and the folder for its model,
-  // and locks it until the end of this object or process. UserError (run.dir) if that fails, or
-  // while another process trains there. Without a later Begin() or Continue(), no new files remain.
-  // `writes` is true on the first rank only; other ranks write nothing.
+  // and locks it until the end of this object or process. Throws a UserError (run.dir) if that
+  // fails, or while another process trains there. Without a later Begin() or Continue(), no new
+  // files remain. `writes` is true on the first rank only; other ranks write nothing.
   RunDirectory(const config::RunConfig& config, bool writes);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  // UserError (run.dir) if the directory already holds a run that must not be replaced
+  // Throws a UserError (run.dir) if the directory already holds a run that must not be replaced
   // (run.overwrite). Warns if it replaces a run that could resume from a snapshot.
   void RequireReplaceable(const config::RunConfig& config) const;
 
@@ -56,7 +56,8 @@ class RunDirectory {
   void SyncLines() const;
 
  private:
-  // UserError (run.dir) if a path is not a regular file, so that writing would wait for a reader.
+  // Throws a UserError (run.dir) if a path is not a regular file, so that writing would wait for a
+  // reader.
   void RequireFiles(const config::RunConfig& config) const;
 
   std::string path_;

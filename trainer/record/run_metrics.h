@@ -49,10 +49,10 @@ std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int6
 // The lines of samples.jsonl that the run keeps: of samples after at most `steps` steps.
 std::vector<std::string> SamplesUntil(const std::string& path, int64_t steps);
 
-// The first evaluation with the lowest finite loss; nothing if no loss is finite.
+// The first evaluation with the lowest finite loss; nullopt if no loss is finite.
 std::optional<Evaluation> BestEvaluation(const RunMetrics& metrics);
 
-// The mean energy over the windows; nothing if energy was not measured.
+// The mean energy over the windows; nullopt if energy was not measured.
 std::optional<Energy> MeanEnergy(const RunMetrics& metrics);
 
 // The step times without the first `warmup` steps, unless there are no others. MeasuredDataTimes:

@@ -29,7 +29,7 @@ const char* Name(RunStatus::State state);
 RunStatus StartedNow(const config::RunConfig& config, const std::string& resume_command);
 
 std::string ToJson(const RunStatus& status);
-// Reads run.json; nothing if it is missing or unreadable.
+// Reads run.json; nullopt if it is missing or unreadable.
 std::optional<RunStatus> ReadRunStatus(const std::string& run_directory);
 
 }  // namespace plimsoll::trainer

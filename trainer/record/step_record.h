@@ -42,7 +42,7 @@ nlohmann::ordered_json FlatRow(const nlohmann::ordered_json& row);
 // Every member that flat rows can have for any model, in order.
 const std::vector<std::string>& MetricsColumns();
 // The columns for the model: those of each objective, if there are several, and of the metrics that
-// the model declares. InternalError if one has the name of another column.
+// the model declares. Throws an InternalError if one has the name of another column.
 std::vector<std::string> ModelColumns(const CompiledStep& compiled);
 
 }  // namespace plimsoll::trainer

@@ -50,7 +50,7 @@ std::string LinkFileOf(const config::RunConfig& config) {
                          ranks > 1 ? fmt::format("-{}-ranks", ranks) : "");
 }
 
-// UserError unless the member is a plausible rate.
+// Throws a UserError unless the member is a plausible rate.
 LinkRates RatesFrom(const formats::JsonObject& file) {
   LinkRates rates{.measured = true};
   for (const auto& [name, rate] : kRates) {

@@ -45,8 +45,8 @@ auto OfData(const config::RunConfig& config, const Read& read) {
   }
 }
 
-// The kind of source that data.source names; nullptr: token data. UserError if the model cannot
-// read token data.
+// The kind of source that data.source names; nullptr: token data. Throws a UserError if the model
+// cannot read token data.
 const data::SourceKind* KindOf(const config::RunConfig& config, const models::Model& model) {
   const data::SourceKind* const kind = data::FindSource(config.data.source);
   if (kind != nullptr || model.text_sizes()) return kind;

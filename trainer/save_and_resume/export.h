@@ -23,7 +23,7 @@ struct ExportCommand {
 // adapter_model.safetensors and adapter_config.json. From a snapshot it reads only the weights, one
 // by one, in float32 if the run has them in float32. Uses no device. Prints the written files to
 // stdout. UserError, before anything is changed, if the run, snapshot or tokenizer does not exist,
-// or if the folder is in use; UserError if a weight is damaged or cannot be written.
+// or if the folder is in use. Throws a UserError if a weight is damaged or cannot be written.
 void RunExport(const ExportCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -20,8 +20,8 @@ enum class Histories : uint8_t {
 };
 
 // Fills the session's state, using the threads of its device's pool. Other ranks may have written
-// the snapshot. UserError if a tensor is damaged, missing or of another kind; the session must not
-// be used then.
+// the snapshot. Throws a UserError if a tensor is damaged, missing or of another kind; the session
+// must not be used then.
 Histories ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
                        const Ranks& ranks, Session& session);
 

@@ -28,8 +28,8 @@ class ReferenceLogProbs {
  public:
   // Computes the log-probabilities with the session's present weights. The data ranks share the
   // rows; in the end all ranks have all values. All ranks call this. `base`: the checksum of the
-  // adapters' base, or "". Calls progress(batches done, batches) after each batch. UserError if a
-  // value is not finite.
+  // adapters' base, or "". Calls progress(batches done, batches) after each batch. Throws a
+  // UserError if a value is not finite.
   static ReferenceLogProbs Compute(Session& session, const PreferenceRows& rows, Ranks& ranks,
                                    const std::string& base,
                                    const std::function<void(int64_t, int64_t)>& progress);

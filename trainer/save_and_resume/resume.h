@@ -18,10 +18,10 @@ std::string SnapshotsOf(const std::string& run_directory);
 // The directory of the run that has written this snapshot.
 std::string RunOfSnapshot(const std::string& snapshot);
 
-// The path of the snapshot that `resume` names; nothing if the run has none. "auto" is the newest
+// The path of the snapshot that `resume` names; nullopt if the run has none. "auto" is the newest
 // undamaged snapshot in the run's own directory. A path is a snapshot, or a run directory for its
-// newest one. UserError if a path has no snapshot, or if all are damaged. The first rank searches;
-// all ranks call this.
+// newest one. Throws a UserError if a path has no snapshot, or if all are damaged. The first rank
+// searches; all ranks call this.
 std::optional<std::string> FindSnapshot(const std::string& resume, const config::RunConfig& config,
                                         runtime::RankGroup& ranks);
 
@@ -38,7 +38,7 @@ std::optional<std::string> FindSnapshotAfter(const config::RunConfig& config, in
 
 // The snapshot from which a run continues.
 struct Resumed {
-  // UserError if the folder `path` does not hold a snapshot of a run.
+  // Throws a UserError if the folder `path` does not hold a snapshot of a run.
   Resumed(const std::string& path, const std::string& run_directory);
 
   snapshots::Snapshot snapshot;

@@ -93,9 +93,10 @@ std::string DropoutWarning(const RunRecord& saved, const models::DropoutRates& r
 // open and the snapshot used it. Returns whether it changed anything.
 bool KeepPacking(config::RunConfig& run, const RunRecord& saved);
 
-// UserError that lists contradictions to the snapshot at `path`: settings that a resumed run cannot
-// change (model, optimizer, type of weights, vocabulary), and settings that change the computed
-// values, unless --set gives them. Settings that change only how the work is done may differ.
+// Throws a UserError that lists contradictions to the snapshot at `path`: settings that a resumed
+// run cannot change (model, optimizer, type of weights, vocabulary), and settings that change the
+// computed values, unless --set gives them. Settings that change only how the work is done may
+// differ.
 void RequireContinues(const RunRecord& saved, const RunRecord& now, const config::RunConfig& config,
                       const std::string& path);
 

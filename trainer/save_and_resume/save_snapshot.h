@@ -20,7 +20,7 @@ void RequireSharedFolder(const std::string& folder, runtime::RankGroup& ranks);
 // Writes this rank's part of the session's state to a shard in `folder`, and waits until it is on
 // disk. With a copy of the state (Session::CopyState) it writes the copy, and may be called on
 // another thread. Returns this rank's argument for ManifestOf(). Calls `progressed` regularly.
-// UserError if the shard cannot be written.
+// Throws a UserError if the shard cannot be written.
 std::string WriteShard(const std::string& folder, const Session& session, const Ranks& ranks,
                        const std::function<void()>& progressed);
 

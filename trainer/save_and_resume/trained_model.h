@@ -40,7 +40,7 @@ struct TrainedModel {
 };
 
 // `sets` override the run's configuration; `run_file` is a configuration for a Hugging Face folder.
-// UserError if the folder is of no such kind, or lacks the chosen weights.
+// Throws a UserError if the folder is of no such kind, or lacks the chosen weights.
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
                               const WeightChoice& choice, const std::string& run_file = "");
 
@@ -59,7 +59,7 @@ std::string DefaultDtype(const TrainedModel& trained, runtime::DeviceKind device
 
 // Options for forward-only programs; the caller chooses the programs. Weights, activations and
 // cache are stored as `dtype`: "fp32", "bf16" or "fp16", with the run's exceptions by op kind
-// (amp.low_ops, amp.fp32_ops). UserError for another type.
+// (amp.low_ops, amp.fp32_ops). Throws a UserError for another type.
 CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype);
 
 // The parts of an inference session's arena, in bytes.
