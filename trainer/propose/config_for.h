@@ -15,10 +15,10 @@ struct ConfigForCommand {
   // The device: "h200", "cpu" (trainer/resolve/known_gpus.h); empty: memory.device of a --set, or
   // this machine's.
   std::string device;
-  // Value of memory.budget; empty: 90 % of the GPU's memory, 80 % of the machine's.
+  // Value of memory.budget; empty means 90 % of the GPU's memory, or 80 % of the machine's memory.
   std::string budget;
   std::vector<std::string> sets = {};  // "key=value"; these keys are not chosen
-  // Rank of adapters; 0: no adapters, unless the model's file has some.
+  // Rank of adapters; 0 means no adapters, unless the model's file has adapters.
   int64_t lora_rank = 0;
 };
 

@@ -37,8 +37,8 @@ class RunDirectory {
 
   // Starts the run, after all checks: removes the output of an earlier run and opens metrics.jsonl.
   void Begin();
-  // Continues the run, maybe from an earlier step: metrics.jsonl and samples.jsonl keep only these
-  // lines.
+  // Continues the run, maybe from an earlier step. metrics.jsonl and samples.jsonl keep only the
+  // lines given here.
   void Continue(const std::vector<std::string>& metrics, const std::vector<std::string>& samples);
 
   // The folder for the trained weights of the model or its adapter.
@@ -48,7 +48,7 @@ class RunDirectory {
 
   // Writes a file, which appears either complete or not at all.
   void Write(const std::string& name, const std::string& content) const;
-  // Appends a line to metrics.jsonl or samples.jsonl; if that fails, appends nothing and throws a
+  // Appends a line to metrics.jsonl or samples.jsonl. If that fails, appends nothing and throws a
   // UserError.
   void AppendMetrics(const std::string& json);
   void AppendSample(const std::string& json);
