@@ -216,7 +216,7 @@ std::vector<Mask> FindMasks(const std::vector<InputText>& texts, const data::Enc
   return masks;
 }
 
-// The token as a word in a text, without the space that decoding adds before it.
+// The token as a word within a text, without the space that decoding adds before the word.
 std::string WordOf(const data::Tokenizer& tokenizer, int64_t id) {
   std::string text;
   tokenizer.Decode(static_cast<int32_t>(id), &text);

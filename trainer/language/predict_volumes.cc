@@ -43,7 +43,7 @@ namespace {
 // model claims them.
 class PredictionRecord {
  public:
-  // The files to write, by name, with the absolute path of each one's input.
+  // Maps the name of a file to write to the absolute path of its input.
   using Inputs = std::map<std::string, std::string>;
 
   // Throws a UserError (--to) if the folder holds one of the files, predictions of other weights,
@@ -51,8 +51,8 @@ class PredictionRecord {
   PredictionRecord(const std::string& folder, const TrainedModel& trained, const Inputs& inputs,
                    bool overwrite);
 
-  // Records that these weights make the file. Call it before the file is written. The first call
-  // removes the predictions of other weights that are replaced.
+  // Records that these weights make the file. Call this before the file is written. The first call
+  // removes predictions of other weights that are to be replaced.
   void Add(const std::string& name);
 
  private:

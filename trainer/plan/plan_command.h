@@ -14,23 +14,24 @@ namespace plimsoll::trainer {
 struct PlanCommand {
   std::string file;
   std::vector<std::string> sets;
-  // The GPU to plan for (trainer/resolve/known_gpus.h), or cpu; empty: the file's device.
+  // The GPU to plan for (trainer/resolve/known_gpus.h), or cpu; empty means the file's device.
   std::string device;
   // Overrides memory.budget, and lets the solver choose which activations are kept unless the file
   // does.
   std::string budget;
-  int sweep = 0;            // number of budgets, from the fastest plan's to the smallest's; 0: none
-  std::string largest;      // --max: train.micro_batch, model.sequence or model.layers; empty: none
-  int64_t ranks = 0;        // plan each layout of this number of ranks; 0: the file's layout
+  int sweep = 0;  // number of budgets, from the fastest plan's to the smallest's; 0 means none
+  std::string
+      largest;        // --max: train.micro_batch, model.sequence or model.layers; empty means none
+  int64_t ranks = 0;  // plan each layout of this number of ranks; 0 means the file's layout
   bool parameters = false;  // list the parameters instead
   bool check = false;       // also compile and check the steps of all ranks (check_ranks.h)
   int64_t started = 1;      // ranks that were started; the plan is for this number
   bool json = false;
-  std::string html;  // output file for a picture of the plan; empty: none
-  // The older plan to compare with: a run file, a run directory, or a plan saved as JSON; empty:
-  // none. `device` also applies to the older plan; `sets` and `budget` do not.
+  std::string html;  // output file for a picture of the plan; empty means none
+  // The older plan to compare with: a run file, a run directory, or a plan saved as JSON; empty
+  // means none. `device` also applies to the older plan; `sets` and `budget` do not.
   std::string diff;
-  std::string fail_above;  // growth allowed in this comparison: "1%"; empty: any
+  std::string fail_above;  // growth allowed in this comparison: "1%"; empty means any
 };
 
 // Loads a command's run file for `ranks` ranks, with the command's overrides, then `sets`, for the

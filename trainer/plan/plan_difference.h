@@ -87,7 +87,7 @@ class PlanDifference {
   Change programs_;  // programs that only one of the plans has
   std::vector<Change> decisions_, choices_, keys_;
   std::optional<Change> flops_, version_;
-  std::string reason_;                // the only cause of the change; empty: not known
+  std::string reason_;                // the only cause of the change; empty means not known
   std::vector<std::string> missing_;  // members that the old plan lacks
 };
 

@@ -12,8 +12,8 @@ namespace plimsoll::trainer {
 
 struct ConfigForCommand {
   std::string model;  // a run file, a Hugging Face folder, or the name of a file in configs/models
-  // The device: "h200", "cpu" (trainer/resolve/known_gpus.h); empty: memory.device of a --set, or
-  // this machine's.
+  // The device: "h200", "cpu" (trainer/resolve/known_gpus.h); empty means memory.device of a --set,
+  // or this machine's.
   std::string device;
   // Value of memory.budget; empty means 90 % of the GPU's memory, or 80 % of the machine's memory.
   std::string budget;

@@ -50,7 +50,7 @@ class CallTimer {
 };
 
 struct CalibrationOptions {
-  std::string folder;  // the calibration file's folder; empty: no file is read or written
+  std::string folder;  // the calibration file's folder; empty means that no file is read or written
   bool fixed = false;  // use the file unchanged, time nothing
   // The most memory that timing may take. 0 means half of a GPU's free memory, or a quarter of a
   // CPU's available memory. Times of calls that need more memory are scaled from smaller calls.

@@ -43,7 +43,7 @@ bool MayUseHost(const config::RunConfig& config) {
          });
 }
 
-// The path of the link's file; empty: speeds are not kept.
+// The path of the link's file; empty means that speeds are not kept.
 std::string LinkFileOf(const config::RunConfig& config) {
   const int64_t ranks = RanksFrom(config);
   return CalibrationPath(CalibrationFolder(config), "link", GpuFrom(config),

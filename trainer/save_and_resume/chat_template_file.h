@@ -11,8 +11,8 @@
 namespace plimsoll::trainer {
 
 // data.chat_template from the configuration, or else from the snapshot's record, because the
-// configuration of a snapshot alone has no data. `snapshot` may be null. Empty: the run has no
-// template of its own.
+// configuration of a snapshot alone has no data. `snapshot` may be null. Empty means that the run
+// has no template of its own.
 std::string ChatTemplateOfRun(const config::RunConfig& config, const snapshots::Snapshot* snapshot);
 std::string ChatTemplateOfRun(const TrainedModel& trained);
 

@@ -13,7 +13,7 @@ struct ExportCommand {
   std::string to;              // a folder that is empty or does not exist yet
   WeightChoice choice;         // selects among the run's weights
   std::string dtype = "fp32";  // type of the written weights: fp32, bf16, fp16
-  std::string tokenizer;       // tokenizer to write with the weights; empty: the run's
+  std::string tokenizer;       // tokenizer to write with the weights; empty means the run's
   bool overwrite = false;      // replace an earlier export in the folder
   bool merge = false;          // merge an adapter into the model's weights
 };

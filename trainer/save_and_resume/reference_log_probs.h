@@ -46,7 +46,7 @@ class ReferenceLogProbs {
   int64_t size() const { return std::ssize(hashes_); }
 
  private:
-  const float* Find(uint64_t hash) const;  // nullptr: unknown text
+  const float* Find(uint64_t hash) const;  // nullptr means unknown text
 
   std::vector<uint64_t> hashes_;  // hashes of texts, ascending
   std::vector<float> values_;     // the values of these texts

@@ -19,11 +19,11 @@ namespace plimsoll::trainer {
 
 // The state of the evaluations so far.
 struct EvaluationState {
-  int64_t last = -1;              // steps before the last evaluation; -1: no evaluation yet
+  int64_t last = -1;              // steps before the last evaluation; -1 means no evaluation yet
   std::string monitor = "loss";   // the metric that decides the best evaluation
   bool larger_is_better = false;  // whether a larger value of `monitor` is better
   double best = std::numeric_limits<double>::infinity();
-  int64_t best_step = -1;    // steps before the best; -1: no finite value yet
+  int64_t best_step = -1;    // steps before the best; -1 means no finite value yet
   int64_t without_gain = 0;  // evaluations since the best one
 };
 

@@ -26,9 +26,9 @@ struct CopiedTokenizer {
 };
 
 // The tokenizer files for this model. `tokenizer` is a name as in data.tokenizer. `chat_template`
-// is the template that rendered chats; empty: the tokenizer's own. There are no files to copy if
-// the tokenizer is "byte" or empty, because transformers has no such tokenizer. Throws a UserError
-// if it cannot be read, or does not fit the model.
+// is the template that rendered chats; empty means the tokenizer's own. There are no files to copy
+// if the tokenizer is "byte" or empty, because transformers has no such tokenizer. Throws a
+// UserError if it cannot be read, or does not fit the model.
 CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string& tokenizer,
                                    const std::string& chat_template = "");
 

@@ -27,13 +27,13 @@ struct TrainedModel {
   std::string weights;  // the folder of the weights, or of the base weights of an adapter
   std::unique_ptr<models::Model> model;
   bool is_run = false;                          // the folder has a config.yaml
-  std::string adapter;                          // the adapter's folder; empty: no adapter
+  std::string adapter;                          // the adapter's folder; empty means no adapter
   std::optional<snapshots::Snapshot> snapshot;  // holds the weights or the adapter
   bool averages = false;                        // load averaged weights instead of the weights
 
   const config::RunConfig& config() const { return loaded.config; }
-  // The tokenizer, "byte" or a path: `chosen`, else the run's, else the checkpoint's own. Empty:
-  // none is known.
+  // The tokenizer, "byte" or a path: `chosen`, else the run's, else the checkpoint's own. Empty
+  // means none is known.
   std::string Tokenizer(const std::string& chosen) const;
   // The tokens that end the model's texts, in addition to its tokenizer's own (text_ends.h).
   std::vector<int32_t> Ends() const;
