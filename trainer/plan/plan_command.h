@@ -19,11 +19,10 @@ struct PlanCommand {
   // Overrides memory.budget, and lets the solver choose which activations are kept unless the file
   // does.
   std::string budget;
-  int sweep = 0;  // number of budgets, from the fastest plan's to the smallest's; 0 means none
-  std::string
-      largest;        // --max: train.micro_batch, model.sequence or model.layers; empty means none
-  int64_t ranks = 0;  // plan each layout of this number of ranks; 0 means the file's layout
-  bool parameters = false;  // list the parameters instead
+  int sweep = 0;            // number of budgets to sweep; 0 means no sweep
+  std::string largest;      // key of --max: "train.micro_batch"; empty means none
+  int64_t ranks = 0;        // plan each layout of that number of ranks; 0 means the file's layout
+  bool parameters = false;  // list the parameters instead of the plan
   bool check = false;       // also compile and check the steps of all ranks (check_ranks.h)
   int64_t started = 1;      // ranks that were started; the plan is for this number
   bool json = false;
@@ -31,7 +30,7 @@ struct PlanCommand {
   // The older plan to compare with: a run file, a run directory, or a plan saved as JSON; empty
   // means none. `device` also applies to the older plan; `sets` and `budget` do not.
   std::string diff;
-  std::string fail_above;  // growth allowed in this comparison: "1%"; empty means any
+  std::string fail_above;  // growth that the comparison allows: "1%"; empty means any growth
 };
 
 // Loads a command's run file for `ranks` ranks, with the command's overrides, then `sets`, for the
@@ -48,8 +47,8 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
 // fits the budget; returns that code if the printed plan is too large for its GPU.
 ExitCode RunPlan(const PlanCommand& command);
 
-// The plan of a command, as `--json` prints it but without other candidates. Prints only warnings,
-// and times no data. Returns and throws like RunPlan.
+// The plan of a command, as `--json` prints it, but without the other candidate plans. Prints only
+// warnings, and does not time the data. Returns and throws like RunPlan.
 ExitCode PlanInto(const PlanCommand& command, nlohmann::ordered_json& object);
 
 // The exit code of `plan --diff` if a figure grew by more than `--fail-above`.

@@ -22,12 +22,12 @@ class CandidateTable {
   StepSolver& solver_;
   memory::Budget budget_;
   const memory::Candidate* chosen_;
-  std::vector<const memory::Candidate*> rows_;  // largest arena first
+  std::vector<const memory::Candidate*> rows_;  // sorted from the largest arena to the smallest
 };
 
-// The fastest plan for each of `count` budgets, evenly spaced from the bytes of the fastest plan of
-// all to those of the smallest plan. Of `lines` it uses only memory.host_budget and the device's
-// profile.
+// The fastest plan for each of `count` budgets. The budgets are evenly spaced between the bytes of
+// the fastest plan of all and those of the smallest plan. Of `lines` only memory.host_budget and
+// the device's profile are used.
 class SweepTable {
  public:
   SweepTable(StepSolver& solver, int count, const memory::Budget& lines);

@@ -20,10 +20,11 @@ struct ExportCommand {
 
 // Writes model.safetensors, config.json, and the tokenizer's files or, for a model that classifies
 // pictures, preprocessor_config.json. For a run with unmerged adapters, writes
-// adapter_model.safetensors and adapter_config.json. From a snapshot it reads only the weights, one
-// by one, in float32 if the run has them in float32. Uses no device. Prints the written files to
-// stdout. UserError, before anything is changed, if the run, snapshot or tokenizer does not exist,
-// or if the folder is in use. Throws a UserError if a weight is damaged or cannot be written.
+// adapter_model.safetensors and adapter_config.json. From a snapshot, only the weights are read,
+// one by one, in float32 if the run has them in float32. Uses no device. Prints the written files
+// to stdout. Throws a UserError, before anything is changed, if the run, snapshot or tokenizer does
+// not exist, or if the folder is in use. Throws a UserError if a weight is damaged or cannot be
+// written.
 void RunExport(const ExportCommand& command);
 
 }  // namespace plimsoll::trainer

@@ -21,7 +21,8 @@ std::vector<int32_t> TextEnds(const models::Model& model, const std::string& fol
 std::string GenerationConfigText(const models::Model& model, const std::string& folder,
                                  std::optional<int32_t> end);
 
-// Writes this file next to the model's weights; if the text is empty, removes an earlier file.
+// Writes generation_config.json next to the model's weights. If the text is empty, removes an
+// earlier file.
 void WriteGenerationConfig(const std::string& text, const std::string& folder);
 
 }  // namespace plimsoll::trainer

@@ -22,7 +22,8 @@ namespace plimsoll::trainer {
 
 struct TrainedModel {
   std::string folder;  // the folder as the user named it
-  // For a checkpoint alone: defaults, and a context of at most 1024 tokens.
+  // The configuration. For a checkpoint alone it has defaults, and a context of at most 1024
+  // tokens.
   config::Loaded loaded;
   std::string weights;  // the folder of the weights, or of the base weights of an adapter
   std::unique_ptr<models::Model> model;
@@ -32,8 +33,8 @@ struct TrainedModel {
   bool averages = false;                        // load averaged weights instead of the weights
 
   const config::RunConfig& config() const { return loaded.config; }
-  // The tokenizer, "byte" or a path: `chosen`, else the run's, else the checkpoint's own. Empty
-  // means none is known.
+  // The tokenizer, "byte" or a path: `chosen`, else the run's tokenizer, else the checkpoint's own.
+  // Empty means that no tokenizer is known.
   std::string Tokenizer(const std::string& chosen) const;
   // The tokens that end the model's texts, in addition to its tokenizer's own (text_ends.h).
   std::vector<int32_t> Ends() const;
