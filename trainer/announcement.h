@@ -23,8 +23,8 @@ struct Announced {
   std::string link = {};  // text about the speed of copies to the host
   // Text about the snapshot from which the run continues.
   std::string resumed = {};
-  std::optional<int64_t> reserved_bytes =
-      {};  // bytes that the caching allocator reserves; nullopt without it
+  // Bytes that the caching allocator reserves; nullopt without it.
+  std::optional<int64_t> reserved_bytes = {};
 };
 
 // The lines after the header, printed when the first step can begin.

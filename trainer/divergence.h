@@ -46,8 +46,8 @@ struct Diverged {
 // An objective whose losses are judged.
 struct JudgedObjective {
   std::string name = "";  // empty for the only objective
-  bool loss_is_scaled =
-      false;  // whether gradient overflows are skipped and do not count as divergences
+  // Whether gradient overflows are skipped and do not count as divergences.
+  bool loss_is_scaled = false;
 };
 std::vector<JudgedObjective> JudgedObjectives(const CompiledStep& compiled);
 

@@ -27,8 +27,8 @@ class HeldOut {
   HeldOut(const config::RunConfig& config, const data::Source& source, Ranks& ranks);
 
   struct Evaluation {
-    std::vector<StepMetrics>
-        metrics;  // metrics of each objective, followed by those with averaged weights, if any
+    // Metrics of each objective, followed by those with averaged weights, if any.
+    std::vector<StepMetrics> metrics;
     bool best = false;  // whether this evaluation is the best so far
     std::string text;   // a line for the user
     // The mistakes found on all ranks (Mistakes::Gather); empty if the run writes no report.

@@ -102,10 +102,10 @@ class StepLog {
   Parts parts_;
   const std::vector<EvaluatedMetric> metrics_;
   std::deque<UnderWay> under_way_;
-  Clock::time_point
-      start_;  // start of the oldest step in flight, or end of the step before that step
-  bool follows_ =
-      false;  // whether the next step was already in flight when the last step was reported
+  // Start of the oldest step in flight, or end of the step before that step.
+  Clock::time_point start_;
+  // Whether the next step was already in flight when the last step was reported.
+  bool follows_ = false;
   std::optional<int64_t> gpu_bytes_;
   runtime::FoundEnergyCounter energy_;
   EnergyWindows windows_;

@@ -67,8 +67,8 @@ void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& c
   status_ = StartedNow(run_.config, resume_command_);
   directory_.Write("run.json", ToJson(status_));
   const CompiledStep& step = run_.session->compiled();
-  const memory::CostModel known =
-      CostModelFor(run_.config, {});  // with no programs, takes no measurements
+  // With no programs, takes no measurements.
+  const memory::CostModel known = CostModelFor(run_.config, {});
   predicted_seconds_ = run_.ranks.PredictSeconds(step, known);
   if (!run_.resolved.chosen.empty() && known.measured() && run_.config.memory.calibration.empty()) {
     measured_rates_ = RatesText(run_.config, known);

@@ -55,8 +55,8 @@ class NextToken {
   int64_t first_ = 0;                       // index in the text of the cache's first token
   int64_t cached_ = 0;                      // number of tokens in the cache
   std::vector<std::vector<int32_t>> seen_;  // the texts of the last call
-  std::vector<int32_t> prefill_, decode_,
-      whole_;  // the tokens that each program read in its last run
+  // The tokens that each program read in its last run.
+  std::vector<int32_t> prefill_, decode_, whole_;
   std::vector<int32_t> last_;
   std::vector<float> logits_;
 };
@@ -159,8 +159,8 @@ struct GenerateCommand {
   std::optional<std::string> prompt;  // replaces the configuration's prompt
   std::vector<std::string> stop;      // replaces the configuration's stop strings unless empty
   std::string tokenizer;              // empty means the run's, or the folder's own
-  std::vector<std::string>
-      for_texts;  // names of given options that only text models have: "--prompt"
+  // Names of given options that only text models have: "--prompt".
+  std::vector<std::string> for_texts;
 
   ConversationOptions chat;  // only for models that continue texts
 

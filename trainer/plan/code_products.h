@@ -17,8 +17,8 @@ namespace plimsoll::trainer {
 struct CodeProducts {
   int64_t all = 0;
   int64_t of_codes = 0;  // products of 8-bit codes
-  std::map<std::string, int64_t>
-      others;  // maps a reason to the number of products that are not of codes
+  // Maps a reason to the number of products that are not of codes.
+  std::map<std::string, int64_t> others;
   // The number of activation functions' inputs kept as codes, if the configuration asks for codes.
   std::optional<int64_t> pre_activations = {};
 };

@@ -58,8 +58,8 @@ struct Target {
   std::string code = {};  // text: whether this build can run on the GPU
 };
 
-// Finds the target. `device`: "h200", "cpu"; empty means that this machine's device, the first of
-// `gpus` if there is one. Throws a UserError for an unknown device.
+// Finds the target. `device` is "h200" or "cpu", for example; empty means this machine's device:
+// the first of `gpus`, if there is one, else the CPU. Throws a UserError for an unknown device.
 Target TargetOf(const std::string& device, const runtime::GpuReport& gpus);
 
 // Chooses device, memory.device, memory.budget (`budget` if given, otherwise the target's default)

@@ -135,7 +135,8 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   if (folder && SequenceOf(plain) > 0) {
     more.push_back(fmt::format("model.sequence={}", SequenceOf(plain)));
   }
-  // A batch that the user gives is cut into micro-batches anew.
+  // A batch that the user gives is cut into micro-batches anew, without the base file's
+  // micro-batch.
   const bool batch =
       IsSet(command, "train.global_batch") || IsSet(command, "train.global_batch_tokens");
   if (batch && !IsSet(command, "train.micro_batch") && !IsSet(command, "train.accumulate") &&

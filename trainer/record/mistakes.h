@@ -15,8 +15,8 @@ namespace plimsoll::trainer {
 class Mistakes {
  public:
   static constexpr size_t kMost = 24;  // most images to keep
-  static constexpr int64_t kSide =
-      64;  // length of the longer side in pixels; larger images are scaled down
+  // Length of the longer side in pixels; larger images are scaled down.
+  static constexpr int64_t kSide = 64;
 
   // Collects mistakes in the batch that `session` has evaluated last; `first` is the number of its
   // first sample among the held-out ones. Does nothing unless the program leaves each sample's

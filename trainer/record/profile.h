@@ -60,8 +60,8 @@ struct OpGroup {
   double seconds = 0;
   double flops = 0;
   double bytes = 0;  // bytes to move, each argument once
-  double floor_seconds =
-      0;  // the least time if the device works at its ceilings; 0 if these are unknown
+  // The least time if the device works at its ceilings; 0 if these are unknown.
+  double floor_seconds = 0;
   bool bound_by_flops = false;
 };
 

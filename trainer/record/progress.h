@@ -37,8 +37,8 @@ struct StepReport {
   double tokens_per_second = 0;
   // Unit of tokens_per_second: "sample" if the model reads no sequences.
   const char* unit = "token";
-  std::optional<double>
-      mfu;  // model FLOPs as a fraction of the device's peak, if the peak is known
+  // Model FLOPs as a fraction of the device's peak, if the peak is known.
+  std::optional<double> mfu;
   int64_t arena_bytes = 0;
   bool planned = true;  // whether the arena holds all tensors on the device
   runtime::AllocatorStats allocator;

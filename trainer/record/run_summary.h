@@ -20,8 +20,8 @@ struct RunResult {
   const config::RunConfig& config;
   const RunMetrics& metrics;
   int ranks = 1;
-  std::optional<double> tokens_per_step =
-      {};  // mean without padding; nullopt means TokensPerStep(compile options)
+  // Mean without padding; nullopt means TokensPerStep(compile options).
+  std::optional<double> tokens_per_step = {};
   // Limits that memory.budget sets.
   std::optional<int64_t> budget_bytes = {}, arena_budget_bytes = {};
   std::string chosen = {};  // the budget solver's choices; empty if it had none to make

@@ -29,8 +29,8 @@ std::optional<DataRate> MeasureDataRate(const data::Source& source, int64_t firs
 // Rates in samples a second, for one rank.
 struct DataSpeed {
   double thread = 0;  // the rate at which one thread prepares samples
-  int64_t workers =
-      0;  // number of threads; 0 means that the main thread prepares samples between steps
+  // Number of threads; 0 means that the main thread prepares samples between steps.
+  int64_t workers = 0;
   // The rate of all workers; without workers, the rate of the thread that makes the steps.
   double prepared = 0;
   double step = 0;  // the rate at which steps would read prepared samples

@@ -115,8 +115,8 @@ std::vector<std::string> FrozenFrom(const RunConfig& config, const models::Model
   const std::vector<Part> parts = PartsOfParameters(model);
   const std::string prefix = model.checkpoint_table().prefix;
   std::set<std::string> frozen;
-  std::map<std::string, std::string>
-      pattern_of;  // maps a checkpoint's tensor name to the pattern that matches it
+  // Maps a checkpoint's tensor name to the pattern that matches it.
+  std::map<std::string, std::string> pattern_of;
   for (const std::string& pattern : config.train.freeze) {
     bool own = false, stored = false;
     for (const std::string& name : NamesOf(model)) {

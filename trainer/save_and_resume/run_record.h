@@ -58,8 +58,8 @@ struct DivergenceState {
 struct RunRecord {
   // Resolved configuration: the keys that apply, as in a run file.
   std::map<std::string, std::string> config;
-  std::map<std::string, std::string>
-      model;  // maps a key of the model's shape, such as "model.layers", to its value
+  // Maps a key of the model's shape, such as "model.layers", to its value.
+  std::map<std::string, std::string> model;
   std::vector<std::string> class_names = {};  // models::Model::class_names()
   std::string plan;                           // fingerprint of the programs and arenas
   Mesh mesh = {};

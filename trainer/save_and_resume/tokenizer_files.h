@@ -13,8 +13,7 @@
 namespace plimsoll::trainer {
 
 struct CopiedTokenizer {
-  std::map<std::string, std::string> copies =
-      {};  // maps a file's name in transformers to the file to copy
+  std::map<std::string, std::string> copies = {};  // maps a file's transformers name to its source
   // The text of tokenizer_config.json. Empty if `copies` has this file, or if there is no tokenizer
   // to copy.
   std::string config = {};

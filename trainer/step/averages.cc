@@ -40,8 +40,8 @@ std::unique_ptr<Program> ExchangeAverages(std::span<const Program* const> step) 
   g.set_phase(graph::Phase::kUpdate);
   g.set_made_by("averages");
   for (const Program* of_step : step) {
-    std::map<std::string_view, const Tensor*> masters,
-        averages;  // map an owner's name to its tensor
+    // Map an owner's name to its tensor.
+    std::map<std::string_view, const Tensor*> masters, averages;
     for (const Tensor& tensor : of_step->tensors()) {
       if (!tensor.owner || tensor.alias) continue;
       if (tensor.role == Role::kMaster) masters[tensor.owner->name] = &tensor;

@@ -403,8 +403,8 @@ class Compiler {
   CompileOptions options_;
   std::set<std::string, std::less<>> kept_;  // tensors of a stage's slots (CutIntoPhases)
   const std::vector<models::Objective> objectives_;
-  std::map<std::string, int64_t>
-      draw_of_;  // maps an objective's name to the first draw of its last update
+  // Maps an objective's name to the first draw of its last update.
+  std::map<std::string, int64_t> draw_of_;
   // Map an objective's name to its metrics.
   std::map<std::string, std::vector<MetricInfo>> of_steps_, of_evaluations_;
   CompiledStep result_;

@@ -62,8 +62,8 @@ struct CompileOptions {
   adapters::Lora lora;
   amp::AmpOptions amp;
   optim::UpdateOptions update;  // options for objectives without an entry in `updates`
-  std::map<std::string, optim::UpdateOptions> updates =
-      {};  // maps an objective's name to its update options
+  // Maps an objective's name to its update options.
+  std::map<std::string, optim::UpdateOptions> updates = {};
   // Name patterns of frozen parameters: they have no gradients and no optimizer state.
   std::vector<std::string> frozen = {};
   bool snapshot_copy = false;  // also compile a program that copies the state for a snapshot
@@ -92,9 +92,9 @@ struct CompileOptions {
   // In training on a GPU: the number of batches that threads prepare in pinned host memory, from
   // where the GPU copies them (trainer/step/input_places.h). 0 means no such memory.
   int64_t input_places = 0;
-  int64_t evaluation_places =
-      0;            // the number of batches prepared for evaluations, in ordinary host memory
-  int threads = 1;  // affects the size of kernels' workspaces on the CPU
+  // The number of batches prepared for evaluations, in ordinary host memory.
+  int64_t evaluation_places = 0;
+  int threads = 1;             // affects the size of kernels' workspaces on the CPU
   std::string dump_directory;  // where numbered program dumps are written; empty means no dumps
   // debug.stop_after: the pass after which Compile() throws a UserError. Empty means no such pass.
   std::string stop_after;

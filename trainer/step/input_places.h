@@ -30,10 +30,10 @@ InputPlaceLayout LayOutInputs(std::span<const int64_t> slot_bytes);
 struct HostInputBytes {
   int64_t place = 0;   // the size of one place, which holds a micro-step's data
   int64_t places = 0;  // the size of all places, which are pinned
-  int64_t slots =
-      0;  // the size of Session::slots(), used by evaluations and the check of the first samples
-  int64_t chunks =
-      0;  // the size of pinned chunks for smaller transfers (runtime/cuda/upload_chunks.h)
+  // The size of Session::slots(), used by evaluations and the check of the first samples.
+  int64_t slots = 0;
+  // The size of pinned chunks for smaller transfers (runtime/cuda/upload_chunks.h).
+  int64_t chunks = 0;
   int64_t evaluation = 0;  // the size of the batches that threads prepare for evaluations
 
   int64_t all() const { return places + slots + chunks + evaluation; }

@@ -17,8 +17,8 @@ namespace plimsoll::trainer {
 
 // A metric that the programs of a step or an evaluation report.
 struct MetricInfo {
-  std::string name =
-      "";  // such as "accuracy", or "critic.accuracy" for the objective named "critic"
+  // Such as "accuracy", or "critic.accuracy" for the objective named "critic".
+  std::string name = "";
   graph::TensorType type = {};  // type of the sum of the metric's values
   int objective = 0;            // index into CompiledStep::objectives
   // Whether the model declares the metric. Values of declared metrics are in StepMetrics::declared,

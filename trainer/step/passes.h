@@ -71,8 +71,8 @@ struct PassRow {
   std::string_view when;  // when the pass runs, as text: "with adapters"
   bool (*applies)(const Making&, Slice);
   std::unique_ptr<graph::Pass> (*make)(const Making&, Slice);
-  std::string_view key =
-      "";  // the configuration key that requests the pass, if the pass may refuse
+  // The configuration key that requests the pass, if the pass may refuse.
+  std::string_view key = "";
 };
 const std::vector<PassRow>& PassTable();
 

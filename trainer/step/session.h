@@ -354,8 +354,8 @@ class Session {
     // The input place from which the step's runs read, or kSlots.
     int place = kSlots;
     std::vector<char> there;  // for each slot, whether the device has the place's data
-    std::vector<std::vector<size_t>>
-        read_by;  // for each program, indices of the slots that it reads
+    // For each program, indices of the slots that it reads.
+    std::vector<std::vector<size_t>> read_by;
   };
   // Inputs of each micro-step, indexed by the micro-step's number within its program.
   std::vector<MicroStepInputs> inputs_;

@@ -110,13 +110,13 @@ struct StepPrograms {
   // reads them. The next step's first program gathers these weights itself.
   int gather = -1;
   int exchange = -1;  // swaps weights and their averages (averages.h)
-  std::vector<int> evaluations =
-      {};  // for each objective, its evaluation program; empty if not compiled
+  // For each objective, its evaluation program; empty if not compiled.
+  std::vector<int> evaluations = {};
   // For each objective, the program that sums the metrics of all stages after an evaluation. Empty
   // without pipeline stages.
   std::vector<int> evaluation_sums = {};
-  int prefill = -1,
-      decode = -1;    // programs with a cache: `prefill` takes several new tokens, `decode` one
+  // Programs with a cache: `prefill` takes several new tokens, `decode` one.
+  int prefill = -1, decode = -1;
   int logits = -1;    // program without a cache, for complete texts
   int snapshot = -1;  // copies the state that snapshots save (carried_state.h)
 
