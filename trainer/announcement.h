@@ -17,13 +17,14 @@ std::string Header(const config::RunConfig& config, const models::Model& model);
 
 struct Announced {
   const CompiledStep& compiled;
-  std::string data;  // lines about the run's data
+  std::string data;  // text about the run's data
   double compile_seconds = 0;
-  std::string gpu = {};   // a line about the process's GPU memory
-  std::string link = {};  // a line about the speed of copies to the host
-  // A line about the snapshot from which the run continues.
+  std::string gpu = {};   // text about the process's GPU memory
+  std::string link = {};  // text about the speed of copies to the host
+  // Text about the snapshot from which the run continues.
   std::string resumed = {};
-  std::optional<int64_t> reserved_bytes = {};  // reserved by the caching allocator, if it is used
+  // Bytes that the caching allocator reserves; nullopt without it.
+  std::optional<int64_t> reserved_bytes = {};
 };
 
 // The lines after the header, printed when the first step can begin.

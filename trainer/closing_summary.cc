@@ -22,7 +22,7 @@ namespace {
 std::string LossText(const RunResult& result) {
   const RunMetrics& metrics = result.metrics;
   if (metrics.loss.empty()) return "no step was made";
-  // The first steps have no loss if they have no targets.
+  // Steps without targets have no loss; the first steps may be such steps.
   const auto first =
       std::ranges::find_if(metrics.loss, [](double loss) { return !std::isnan(loss); });
   std::string text =
@@ -51,8 +51,8 @@ std::string TimeText(const RunResult& result, double seconds) {
   return text;
 }
 
-// "6.1 of 20.2 ms a step: more data.workers may help". Empty if data takes little of a step, or if
-// no advice exists.
+// "6.1 of 20.2 ms a step: more data.workers may help". Empty if data takes a small part of a step,
+// or without advice.
 std::string DataText(const RunResult& result, const std::string& advice) {
   const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps),
                             data = MeasuredDataTimes(result.metrics, kWarmupSteps);
@@ -63,9 +63,10 @@ std::string DataText(const RunResult& result, const std::string& advice) {
   return fmt::format("{} a step: {}", text.substr(text.find(' ') + 1), advice);
 }
 
-// Advice if the predicted step time is far from the measured one: then the device was busy while
-// rates or steps were measured. Empty if it is near, or if no rates measured here chose the plan.
-// Also empty with several ranks, because rates do not model how ranks share a device.
+// Advice if the predicted step time is far from the measured step time: then the device was busy
+// while rates or steps were measured. Empty if the times are close, or if no rates measured here
+// chose the plan. Also empty with several ranks, because rates do not model how ranks share a
+// device.
 std::string RatesProblem(const RunResult& result, const std::string& rates) {
   constexpr double kFar = 2, kNoticed = 20;  // kFar is a factor, kNoticed in ms
   const std::vector<double> steps = MeasuredSteps(result.metrics, kWarmupSteps);
@@ -105,7 +106,7 @@ std::string MemoryText(const RunResult& result) {
                        Of(result.budget_bytes), FormatBytes(plan.arena_bytes), host);
   }
   const std::string process = FormatBytes(runtime::MeasureProcessMemory().peak_resident_bytes);
-  // If both arenas share a budget, the text gives their sum.
+  // If both arenas share a budget, the text gives the sum of their bytes.
   if (const int64_t both = ArenaBytes(result.config, plan); both != plan.arena_bytes) {
     return fmt::format("arenas {} as planned{}: {} and, as the host's, {}; process {}",
                        FormatBytes(both), Of(result.budget_bytes), FormatBytes(plan.arena_bytes),

@@ -35,9 +35,9 @@ Divergence::Divergence(const config::RunConfig& config, std::vector<JudgedObject
       good_(next - 1),
       state_(state) {
   state_.objectives.resize(objectives_.size());
-  // Snapshots of earlier versions have no counts.
+  // Snapshots of earlier program versions contain no counts.
   state_.counts.updates += std::max<int64_t>(0, next - state_.counts.steps());
-  // The run that wrote the snapshot may have used a larger window, or none.
+  // The run that wrote the snapshot may have used a larger window than this run, or no window.
   const auto window = config_.spike > 0 ? static_cast<size_t>(config_.window) : 0;
   for (auto& [losses, limits] : state_.objectives) {
     if (losses.size() > window) {
@@ -61,7 +61,7 @@ Verdict Divergence::Judge(int64_t step, std::span<const StepMetrics> metrics) {
   return worst;
 }
 
-// A step with several objectives counts as an update if any of them was updated.
+// A step with several objectives counts as an update if any objective was updated.
 void Divergence::Count(std::span<const StepMetrics> metrics, const Verdict& verdict) {
   const bool skipped =
       std::ranges::all_of(metrics, [](const StepMetrics& one) { return one.skipped_in_a_row > 0; });

@@ -1,13 +1,16 @@
 // Detects divergence of the training. Each step's metrics are judged once, in order. The verdict
-// depends on them and on the configuration alone, so all ranks decide alike, and a resumed run
-// decides like an uninterrupted one.
+// depends only on the metrics and the configuration. So all ranks decide alike, and a resumed run
+// decides like an uninterrupted run.
 //
-// A step diverges if its loss or gradient norm is not finite, or if its loss is a spike, beyond
+// A step diverges if its loss or gradient norm is not finite, or if its loss is a spike: larger
+// than
 //
 //   mean + divergence.spike · standard deviation
 //
-// of the last divergence.window good losses, up to two steps before this step: the host enqueues a
-// step while the device runs the one before it. If a step has several objectives, each is judged by
+// over the last divergence.window good losses. The newest losses are not among them: they end two
+// steps before this step, because the host enqueues a step while the device runs the step before
+// it. If a step has several objectives, each is judged by its own losses, and the worst verdict is
+// the step's verdict.
 // its own losses, and the worst verdict is the step's.
 #pragma once
 
@@ -24,14 +27,14 @@ namespace plimsoll::trainer {
 
 // The verdict on a step.
 struct Verdict {
-  enum Kind {  // the worst one last
+  enum Kind {  // from the best to the worst
     kGood,
     kSkipped,   // the step left the state unchanged
     kRollBack,  // the state is useless: restore an earlier one
     kStop       // the state is useless, and the run ends
   };
   Kind kind = kGood;
-  std::string text = {};  // a message for the user; empty: none
+  std::string text = {};  // a message for the user; empty means no message
 };
 
 // Thrown if this step requires a rollback.
@@ -42,20 +45,21 @@ struct Diverged {
 
 // An objective whose losses are judged.
 struct JudgedObjective {
-  std::string name = "";        // empty for the only objective
-  bool loss_is_scaled = false;  // gradient overflows are skipped and are not divergences
+  std::string name = "";  // empty for the only objective
+  // Whether gradient overflows are skipped and do not count as divergences.
+  bool loss_is_scaled = false;
 };
 std::vector<JudgedObjective> JudgedObjectives(const CompiledStep& compiled);
 
 class Divergence {
  public:
-  // `config` must outlive this object. `next` is the first step to judge, `state` the state after
-  // the steps before it.
+  // `config` must outlive this object. `next` is the first step to judge. `state` is the state
+  // after the steps before `next`.
   Divergence(const config::RunConfig& config, std::vector<JudgedObjective> objectives, int64_t next,
              const DivergenceState& state);
 
-  // The largest good loss of a step; kNoLossLimit if there is no limit yet. Known once all steps up
-  // to step − 2 have been judged.
+  // The largest loss of `step` that is not a spike; kNoLossLimit if there is no limit yet. The
+  // limit is known once all steps up to step − 2 have been judged.
   float LimitOf(int64_t step, size_t objective = 0) const {
     return state_.objectives[objective].limits[static_cast<size_t>(step % 2)];
   }
@@ -69,9 +73,9 @@ class Divergence {
   const StepCounts& counts() const { return state_.counts; }
   // The state after the steps judged so far.
   const DivergenceState& state() const { return state_; }
-  // The newest step with a good loss. The state before it is good, too.
+  // The newest step with a good loss. The state before that step is good, too.
   int64_t good() const { return good_; }
-  // Rolls back: the run continues after `step` steps, with the state `then`, at a lower learning
+  // Rolls back: the run continues after `step` steps with the state `then`, at a reduced learning
   // rate.
   void GoBack(int64_t step, const DivergenceState& then);
 

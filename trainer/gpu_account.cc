@@ -21,7 +21,7 @@ constexpr int64_t kMiB = 1 << 20;
 // The number of steps after which the process should allocate nothing more.
 constexpr int64_t kSettlingSteps = 3;
 
-// The profile with the measured parts in place of its own.
+// The profile `profile` with the measured parts in place of its own parts.
 memory::DeviceProfile Measured(const memory::DeviceProfile& profile,
                                const runtime::ProcessParts& parts) {
   memory::DeviceProfile measured = profile;
@@ -30,7 +30,7 @@ memory::DeviceProfile Measured(const memory::DeviceProfile& profile,
   measured.libraries_bytes = parts.libraries;
   measured.communicators_bytes = parts.communicators;
   measured.graphs_bytes = parts.graphs;
-  measured.reserve_bytes = 0;  // the temporary reserve is free again
+  measured.reserve_bytes = 0;  // the reserve was temporary and is free again
   measured.measured = true;
   return measured;
 }
@@ -132,7 +132,7 @@ std::vector<std::string> GpuAccount::Watch(int64_t step) {
     warnings.push_back(*growth);
     settled = bytes;
   };
-  constexpr int64_t kHostNoise = 32 * kMiB;  // growth of the heap that is not reported
+  constexpr int64_t kHostNoise = 32 * kMiB;  // heap growth up to this is not reported
   look(settled_, now, kMiB, " on the GPU");
   look(settled_host_, host, kHostNoise, " on the host");
   return warnings;

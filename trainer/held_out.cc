@@ -75,7 +75,7 @@ HeldOut::Evaluation HeldOut::Evaluate(Session& session, const Monitor& monitor, 
   const std::vector<EvaluatedMetric> evaluated = EvaluatedMetrics(session.metrics());
   evaluation.text = fmt::format("evaluation after {}: held-out {} {:.4f}", Counted(steps, "step"),
                                 evaluated.front().info.name, evaluation.metrics.front().loss);
-  constexpr int kMost = 12;  // metrics in one line
+  constexpr int kMost = 12;  // number of metrics in one line
   int scalars = 0;
   for (const EvaluatedMetric& metric : std::span(evaluated).subspan(1)) {
     if (metric.info.name == evaluated.front().info.name || !metric.info.scalar()) continue;

@@ -22,22 +22,23 @@ namespace plimsoll::trainer {
 
 class HeldOut {
  public:
-  // Evaluates on the samples that `source` holds out. UserError if there are none. `ranks` must
-  // outlive this object.
+  // Evaluates on the samples that `source` holds out. Throws a UserError if `source` holds out no
+  // samples. `ranks` must outlive this object.
   HeldOut(const config::RunConfig& config, const data::Source& source, Ranks& ranks);
 
   struct Evaluation {
-    std::vector<StepMetrics> metrics;  // metrics by objective; then with averaged weights, if any
-    bool best = false;                 // whether this evaluation is the best so far
-    std::string text;                  // a line for the user
-    // Mistakes of all ranks (Mistakes::Gather); empty without a report.
+    // Metrics of each objective, followed by those with averaged weights, if any.
+    std::vector<StepMetrics> metrics;
+    bool best = false;  // whether this evaluation is the best so far
+    std::string text;   // a line for the user
+    // The mistakes found on all ranks (Mistakes::Gather); empty if the run writes no report.
     nlohmann::ordered_json mistakes;
-    SlicePictures slices;  // pictures of segmentations, of all ranks (Slices::Gather)
-    // Images that the model generated (SampleGrid::Png); or empty.
+    SlicePictures slices;  // pictures of segmentations from all ranks (Slices::Gather)
+    // The PNG of images that the model generated (SampleGrid::Png); empty if it generates none.
     std::vector<uint8_t> samples;
   };
-  // Evaluates after `steps` steps and updates `state`. All ranks call. Calls `progressed` after
-  // each batch.
+  // Evaluates after `steps` steps and updates `state`. All ranks call this. Calls `progressed`
+  // after each batch.
   Evaluation Evaluate(Session& session, const Monitor& monitor, int64_t steps,
                       EvaluationState& state, const std::function<void()>& progressed);
 
@@ -49,8 +50,8 @@ class HeldOut {
   bool collects_;  // whether to collect mistakes, slices and images for the report
 };
 
-// Resets `state` if the monitored metric has changed, because the best value of another metric is
-// meaningless.
+// Resets `state` if the monitored metric is not the one in `state`, because the best value of a
+// different metric is meaningless.
 void Follow(const Monitor& monitor, EvaluationState& state);
 
 // True if early stopping (train.early_stop) ends the run.

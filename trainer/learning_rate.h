@@ -7,8 +7,8 @@
 
 namespace plimsoll::trainer {
 
-// The learning rate of `step`; schedules count steps (attempted updates), from 0. Warm-up is
-// linear, lr·(step + 1)/(warmup + 1). The schedule then spans the steps from `warmup` to `steps`:
+// The learning rate of `step`. Schedules count steps (attempted updates) from 0. Warm-up is linear:
+// lr·(step + 1)/(warmup + 1). After warm-up, the schedule spans the steps from `warmup` to `steps`:
 //
 //   constant  lr
 //   linear    from lr to min_lr

@@ -55,8 +55,8 @@ PreparedRun::PreparedRun(const ResolvedRun& resolved, DeviceStart& device_start,
   ranks.RequireOnAll([&] { gpu->CheckFree(compiled.plan); });
   if (profile) profiler.emplace(*device, *profile);
   begin(MemoryText(compiled.plan), "memory");
-  // Returns the memory freed after reading text and planning, so that it does not count next to the
-  // arena.
+  // Returns memory to the system that was freed after reading text and planning. Otherwise it would
+  // count in addition to the arena.
   runtime::ReturnFreeMemory();
   MakeSession(std::move(compiled));
   monitor = MonitorFrom(config, session->metrics());
@@ -74,7 +74,7 @@ PreparedRun::PreparedRun(const ResolvedRun& resolved, DeviceStart& device_start,
   }
 }
 
-// Takes the class names from the data; warns if the weights were trained with other names.
+// Takes the class names from the data. Warns if the weights were trained with different names.
 void PreparedRun::TakeClassNames() {
   const std::vector<std::string> names = feed.source().class_names();
   const std::string other = data::OtherClassesText(
@@ -83,7 +83,8 @@ void PreparedRun::TakeClassNames() {
   model->set_class_names(names);
 }
 
-// Describes the run for its snapshots, and sets the step where it begins.
+// Fills `record`, which describes the run for its snapshots, and sets the step at which the run
+// begins.
 void PreparedRun::DescribeItself() {
   record = RecordOf(config, *model);
   record.base = BaseChecksum(config, ranks);
@@ -105,8 +106,8 @@ void PreparedRun::DescribeItself() {
   first_step = resumed->step;
 }
 
-// Reads the reference log-probabilities of preferences from the resumed run: its weights have
-// changed, so they cannot be computed again.
+// Reads the reference log-probabilities of preferences from the resumed run. Its weights have
+// changed, so the log-probabilities cannot be computed again.
 void PreparedRun::ReadReferences(const RunDirectory& directory) {
   const PreferenceRows rows = feed.source().PreferenceRows();
   if (resumed == nullptr || rows.empty()) return;
@@ -133,7 +134,7 @@ void PreparedRun::ComputeReferences(const RunDirectory& directory) {
   references->Set(rows, directory.File(kReferenceFile));
 }
 
-// Prepares evaluations on held-out sequences and sampling, if the file asks for them.
+// Prepares evaluations on held-out sequences and sampling, if the configuration asks for them.
 void PreparedRun::PrepareEvaluation() {
   if (config.train.eval_every > 0) {
     held_out.emplace(config, feed.source(), ranks);
@@ -151,8 +152,8 @@ void PreparedRun::PrepareEvaluation() {
   }
 }
 
-// Compiles the step for this rank. Throws a UserError if the programs of the ranks do not agree, or
-// if the plan exceeds the budget.
+// Compiles the step for this rank. Throws a UserError if the ranks' programs do not agree, or if
+// the plan exceeds the budget.
 CompiledStep PreparedRun::CompileStep(CompileOptions options) {
   allocation = AllocationFrom(config, ranks.size());
   const auto start = std::chrono::steady_clock::now();
@@ -174,7 +175,7 @@ CompiledStep PreparedRun::CompileStep(CompileOptions options) {
   return std::move(*made);
 }
 
-// Describes MakeSession's work, for the user.
+// Text for the user while MakeSession works: "taking 8.00 GiB …".
 std::string PreparedRun::MemoryText(const memory::MemoryPlan& plan) const {
   std::string text = "taking " + FormatBytes(plan.arena_bytes);
   if (plan.host_arena_bytes > 0) {
@@ -199,7 +200,7 @@ void PreparedRun::MakeSession(CompiledStep compiled) {
           .communicators = ranks.communicators()},
       allocation, ranks.groups(), ranks.stage_link());
   if (allocation.planned) StartUp();
-  // A stage of a pipeline may read no data; then it has no slots.
+  // A pipeline stage that reads no data has no slots.
   if (!session->slots().empty()) RequireAll(config, feed.source(), session->slots());
 }
 

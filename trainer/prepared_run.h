@@ -31,8 +31,8 @@ namespace plimsoll::trainer {
 class PreparedRun {
  public:
   // The arguments must outlive this object; `resumed` is nullptr for a run from the beginning.
-  // Writes nothing to `directory`. Throws UserErrors, and ProcessBeyondBudget, on all ranks alike,
-  // if a plan for less memory may help.
+  // Writes nothing to `directory`. Throws UserErrors on all ranks alike. Throws
+  // ProcessBeyondBudget, also on all ranks, if a plan that needs less memory may help.
   PreparedRun(const ResolvedRun& resolved, DeviceStart& device_start, Ranks& ranks,
               const RunDirectory& directory, const std::optional<ProfiledSteps>& profile,
               const Resumed* resumed);
@@ -53,10 +53,10 @@ class PreparedRun {
 
  public:
   StepFeed feed;
-  std::optional<HeldOut> held_out;  // set if train.eval_every is
-  // Reference log-probabilities of preferences, until the data's rows contain them.
+  std::optional<HeldOut> held_out;  // has a value if train.eval_every is set
+  // The preferences' reference log-probabilities, until the data's rows contain them.
   std::optional<ReferenceLogProbs> references;
-  std::unique_ptr<data::Tokenizer> tokenizer;  // set if train.sample_every is
+  std::unique_ptr<data::Tokenizer> tokenizer;  // not nullptr if train.sample_every is set
   // Tokens that end the model's texts, in addition to the tokenizer's own.
   std::vector<int32_t> ends;
   runtime::Device* device = nullptr;
@@ -64,12 +64,12 @@ class PreparedRun {
   std::unique_ptr<Session> session;
   Monitor monitor;
   std::optional<GpuAccount> gpu;
-  std::string gpu_line;  // GpuAccount's line from start-up
+  std::string gpu_line;  // the line that GpuAccount::StartUp returned
   std::optional<RunProfiler> profiler;
   double compile_seconds = 0;
   int64_t first_step = 0;                     // the first step of this process
-  std::vector<std::string> metrics, samples;  // rows that remain from an earlier part of the run
-  RunRecord record;                           // describes the run at first_step
+  std::vector<std::string> metrics, samples;  // rows kept from an earlier part of the run
+  RunRecord record;                           // the run's description at first_step
 
  private:
   std::unique_ptr<Activity> UnderWay(const std::string& what, const std::string& stage) const;

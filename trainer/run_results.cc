@@ -46,9 +46,9 @@ std::vector<std::vector<double>> NodeSeconds(Session& session, int64_t steps) {
   return seconds;
 }
 
-// Formats the memory summary. `steps` is the number of steps that the session has run; with
-// `by_time` the executors must have had the option `profile`. Evaluation and generation are not
-// part of a step, so they have no times.
+// Formats the memory summary. `steps` is the number of steps that the session has run. With
+// `by_time` the summary includes times, which require the executors' option `profile`. Evaluation
+// and generation have no times, because they are not part of a step.
 std::string MemorySummary(Session& session, int64_t steps, bool by_time) {
   const CompiledStep& compiled = session.compiled();
   const memory::PlannedPrograms planned = compiled.planned();
@@ -70,10 +70,10 @@ double SecondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The mean number of tokens in a step over an epoch, on all ranks, without padding. Nothing if no
-// padding is excluded.
+// The mean number of tokens in a step over an epoch, on all ranks, without padding. nullopt if
+// there is no padding to exclude.
 std::optional<double> MeanTokens(const EndedRun& run) {
-  constexpr int64_t kMany = 100'000;  // samples of a mixture to count, because it has no epochs
+  constexpr int64_t kMany = 100'000;  // samples to count for a mixture, which has no epochs
   const int64_t samples = run.source.epoch_samples().value_or(kMany);
   const std::optional<int64_t> tokens = run.source.CountTokens(0, samples);
   if (!tokens) return std::nullopt;
@@ -94,7 +94,8 @@ RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
   }
   result.chosen = run.chosen;
   if (const auto& budget = run.config.memory.budget;
-      budget && budget->base != config::MemorySize::Base::kFree) {  // free memory has changed since
+      budget &&
+      budget->base != config::MemorySize::Base::kFree) {  // free memory has changed since then
     result.budget_bytes = BytesOf(*budget, run.config, "memory.budget");
     result.arena_budget_bytes = ArenaBudget(run.config, run.session.compiled().plan);
   }
@@ -115,8 +116,8 @@ RunResult ResultOf(const EndedRun& run, const RunMetrics& metrics) {
   return result;
 }
 
-// Loads the weights of the best evaluation, which the run then saves. Returns the number of steps
-// before that evaluation, unless it was the last one.
+// Loads the weights of the best evaluation, for the run to save. Returns the number of steps before
+// that evaluation, or nullopt if it was the last evaluation.
 std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   const EvaluationState& evaluation = run.evaluation;
   if (evaluation.best_step < 0 || evaluation.best_step == run.steps_done) return std::nullopt;
@@ -137,9 +138,9 @@ std::optional<int64_t> TakeBestWeights(const EndedRun& run) {
   return std::nullopt;
 }
 
-// Saves the files that define a model's inputs next to its weights; next to an adapter only the
-// tokenizer's files, as PEFT's trainers do. A failure is only a warning: the weights, already
-// saved, are useful without these files.
+// Saves the files that define a model's inputs next to its weights. Next to an adapter saves only
+// the tokenizer's files, as PEFT's trainers do. A failure causes only a warning, because the
+// weights, already saved, are useful without these files.
 void SaveInputFiles(const EndedRun& run, const std::string& folder) {
   const bool adapts = run.config.lora.asked();
   try {

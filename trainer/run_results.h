@@ -30,18 +30,18 @@ struct EndedRun {
   Progress& progress;
   const EvaluationState& evaluation;
   const StepCounts& counts;
-  const std::string& base;       // RunRecord::base
+  const std::string& base;       // see RunRecord::base
   const std::string& chosen;     // the budget solver's choices
   double predicted_seconds = 0;  // predicted time of a step
-  const std::string& rates;      // Closing::rates
-  std::string data_advice = "";  // Closing::data_advice
+  const std::string& rates;      // see Closing::rates
+  std::string data_advice = "";  // see Closing::data_advice
   int64_t steps_done = 0;
   int64_t steps_run = 0;  // number of steps in this process
   std::chrono::steady_clock::time_point start = {};
 };
 
-// Writes the results. All ranks call this. With save.best the session then has the weights of the
-// best evaluation.
+// Writes the results. All ranks call this. With save.best the session holds the weights of the best
+// evaluation afterwards.
 void LeaveResults(const EndedRun& run);
 
 }  // namespace plimsoll::trainer

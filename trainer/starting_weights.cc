@@ -70,8 +70,8 @@ void StartingWeights::SayNewTokens() const {
                                : "train.freeze"));
 }
 
-// Refuses new parameters that stay untrained: the run would not store them, and no other file has
-// them.
+// Refuses new parameters that stay untrained: the run would not store them, and no other file
+// contains them.
 void StartingWeights::RequireTrained(const std::vector<std::string>& fresh) const {
   const CompileOptions& options = session.compiled().options;
   for (const std::string& name : fresh) {
@@ -81,7 +81,8 @@ void StartingWeights::RequireTrained(const std::vector<std::string>& fresh) cons
   }
 }
 
-// Warns if adapters in lora.init_from were trained over another base, which a new run may replace.
+// Warns if the adapters in lora.init_from were trained over a base other than this run's. A new run
+// may replace the base.
 void StartingWeights::SayOtherBase() const {
   if (config.lora.init_from.empty() || !ranks.first()) return;
   const std::string other = adapters::BaseChecksumOf(config.lora.init_from);
@@ -90,7 +91,8 @@ void StartingWeights::SayOtherBase() const {
                            config.lora.init_from, config.model.init_from));
 }
 
-// A snapshot of adapters does not include their base model.
+// A snapshot of adapters does not include their base model, whose weights are therefore set as at
+// the beginning of a run.
 void StartingWeights::Fill() const {
   const auto seed = static_cast<uint64_t>(config.model.seed);
   std::vector<std::string> fresh;

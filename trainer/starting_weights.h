@@ -1,5 +1,5 @@
-// The weights with which a run begins: random ones, a folder's, with adapters or without, or a
-// snapshot's.
+// The weights with which a run begins: random weights, or the weights of a folder or a snapshot,
+// with adapters or without.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace plimsoll::trainer {
 
-// The checksum of the weights that adapters are trained over (models::WeightsChecksum); empty
+// The checksum of the base weights over which adapters are trained (models::WeightsChecksum); empty
 // without adapters. All ranks call this; the first rank reads the files.
 std::string BaseChecksum(const config::RunConfig& config, Ranks& ranks);
 
@@ -22,14 +22,14 @@ struct StartingWeights {
   const models::Model& model;
   Ranks& ranks;
   Session& session;
-  const Resumed* resumed;   // nullptr: the run starts from the beginning
+  const Resumed* resumed;   // nullptr if the run starts from the beginning
   const std::string& base;  // result of BaseChecksum
 
   // A description of Fill's work: "making 3.24M weights".
   std::string Text() const;
   // Sets the weights. All ranks call this. The first rank reports newly initialized parameters, new
-  // tokens, and adapters that were trained over another base. UserError if newly initialized
-  // parameters would stay untrained next to adapters.
+  // tokens, and adapters that were trained over a base other than this run's. Throws a UserError if
+  // newly initialized parameters would stay untrained next to adapters.
   void Fill() const;
 
  private:

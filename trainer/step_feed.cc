@@ -57,7 +57,8 @@ void StepFeed::ContinueAt(int64_t step, int64_t sample) {
   draws_.ContinueAt(step, sample);
 }
 
-// Whether threads can prepare batches: all batches must have the slots of the first.
+// Whether threads can prepare batches. They can if all batches have the same slots as the first
+// batch.
 bool StepFeed::Prefetches(Session& session, std::span<const Slot> slots) {
   if (workers_ == 0) return false;
   if (!prefetcher_) {
@@ -82,7 +83,8 @@ void StepFeed::TakeBack(int64_t micro_step) {
   if (place != kNone) prefetcher_->GiveBack(std::exchange(place, kNone));
 }
 
-// Gives the micro-step a prepared place, and takes back its last one, whose runs are all enqueued.
+// Gives the micro-step a prepared place, and takes back the micro-step's previous place, whose runs
+// are all enqueued.
 void StepFeed::Lend(int64_t micro_step, int64_t number, Session& session) {
   if (micro_step >= std::ssize(lent_)) lent_.resize(static_cast<size_t>(micro_step) + 1, kNone);
   TakeBack(micro_step);
@@ -94,7 +96,7 @@ void StepFeed::Lend(int64_t micro_step, int64_t number, Session& session) {
 void StepFeed::FillMicroStep(int64_t micro_step, int64_t step, int64_t draw, Session& session) {
   const Clock::time_point begin = Clock::now();
   const std::span<const Slot> slots = session.slots(micro_step);
-  if (slots.empty()) return;  // a stage that reads no data
+  if (slots.empty()) return;  // a pipeline stage that reads no data
   const bool prefetches = Prefetches(session, slots);
   if (prefetches && places_) {
     const double before = prefetcher_->waited_seconds();
@@ -123,7 +125,7 @@ void StepFeed::Fill(int64_t step, const StepRun& run, Session& session) {
   const auto end = static_cast<size_t>(run.slot + run.micro_steps);
   if (filled_.size() < end) filled_.resize(end, -1);
   for (int64_t i = 0; i < run.micro_steps; ++i) {
-    // The slots still hold the samples that the last run read.
+    // Skips slots that still hold the samples of this draw from the previous run.
     int64_t& filled = filled_[static_cast<size_t>(run.slot + i)];
     if (std::exchange(filled, run.draw + i) == run.draw + i) continue;
     FillMicroStep(run.slot + i, step, run.draw + i, session);

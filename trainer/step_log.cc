@@ -50,8 +50,8 @@ StepLog::Done StepLog::Take(bool alone) {
   under_way_.pop_front();
   const std::span<const StepMetrics> metrics = session.TakeMetrics();
   const auto now = Clock::now();
-  // A host that enqueues the next step before it reports this one notices this one's end late, so
-  // the device's time is used.
+  // A host that enqueues the next step before it reports this step notices the end of this step
+  // late, so the time measured by the device is used.
   const std::optional<double> by_device = follows_ ? session.seconds_of_taken() : std::nullopt;
   const double seconds = by_device.value_or(std::chrono::duration<double>(now - start_).count());
   start_ = now;
@@ -79,12 +79,12 @@ StepLog::Done StepLog::Take(bool alone) {
   report.resident_bytes = runtime::MeasureProcessMemory().resident_bytes;
   ++steps_;
   windows_.StepDone(now, seconds, static_cast<int64_t>(tokens));
-  // The next step has begun.
+  // The device has already begun the next step.
   if (steps_ >= kWarmupSteps && !under_way_.empty()) windows_.Begin(now);
   std::optional<Energy> energy = windows_.ended();
   if (ranks.size() > 1) {
-    // All ranks of a host share its processors' energy counters, so one rank counts; GPUs are not
-    // shared.
+    // All ranks of a host share its processors' energy counters, so only one rank counts them. GPUs
+    // are not shared, so each rank counts its own.
     const bool counted = session.device().kind() != runtime::DeviceKind::kCpu;
     if (!counted && !ranks.first_on_host()) energy = Energy{};
     if (progress.Logs(step.number) && !alone) {
@@ -118,7 +118,7 @@ void StepLog::HasNoTargets(int64_t step) {
       fmt::format("step {}: none of its targets counts, so that it makes no update", step));
 }
 
-// A report with the device's results of the step.
+// The report of a step, with the device's results.
 StepReport StepLog::ReportOf(const UnderWay& step, std::span<const StepMetrics> metrics) const {
   StepReport report;
   report.step = step.number;
@@ -139,8 +139,8 @@ StepReport StepLog::ReportOf(const UnderWay& step, std::span<const StepMetrics> 
   return report;
 }
 
-// The model FLOPs utilisation: model FLOPs, without recomputation, as a fraction of all ranks'
-// peak. Nothing if the peak is unknown.
+// The model FLOPs utilisation: model FLOPs, without recomputation, as a fraction of the peak of all
+// ranks. nullopt if the peak is unknown.
 std::optional<double> StepLog::Mfu(double tokens_per_second) const {
   const CompiledStep& compiled = parts_.session.compiled();
   const double peak = PeakFlops(compiled, parts_.session.device());

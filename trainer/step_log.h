@@ -1,5 +1,5 @@
-// Tracks the steps enqueued on the device, and reports the finished ones: a row of metrics.jsonl
-// and of the reports, and a line for the user.
+// Tracks the steps enqueued on the device, and reports each finished step: as a row of
+// metrics.jsonl and of the reports, and as a line for the user.
 #pragma once
 
 #include <chrono>
@@ -28,8 +28,8 @@ namespace plimsoll::trainer {
 
 class StepLog {
  public:
-  // The log's environment; it must outlive the log. `reports` is nullptr on all ranks but the
-  // first.
+  // The objects that the log uses; they must outlive the log. `reports` is nullptr except on the
+  // first rank.
   struct Parts {
     const config::RunConfig& config;
     const models::Model& model;
@@ -43,18 +43,18 @@ class StepLog {
   };
   explicit StepLog(const Parts& parts);
 
-  // Begin: call it when the host begins a step. Handed: call it when the step is enqueued on the
-  // device.
+  // Begin: call this when the host begins a step. Handed: call this when the step is enqueued on
+  // the device.
   void Begin();
   // `data_seconds` is the host thread's time for the step's data. `tokens` excludes padding;
-  // without a value, the step's programs read only tokens that count.
+  // nullopt means that the step's programs read no padding to exclude.
   void Handed(int64_t step, std::span<const ObjectiveStep> objectives, double data_seconds,
               std::optional<int64_t> tokens = std::nullopt);
-  // Reports a step without targets, which is not enqueued. Call it while no step is in flight.
+  // Reports a step without targets, which is not enqueued. Call this while no step is in flight.
   void HasNoTargets(int64_t step);
-  // Steps enqueued but not yet reported.
+  // The number of steps enqueued but not yet reported.
   int64_t under_way() const { return std::ssize(under_way_); }
-  // Tells the log that something other than a step follows: an evaluation, or waiting for a
+  // Tells the log that no step follows next but, for example, an evaluation or waiting for a
   // snapshot.
   void Interrupt() { windows_.Interrupt(); }
 
@@ -65,23 +65,24 @@ class StepLog {
     Verdict verdict = {};
   };
   Done Take();
-  // Reports all steps in flight without judging them. For a run that ends with an error, maybe on
-  // this rank alone.
+  // Reports all steps in flight without judging them. Called when a run ends with an error, maybe
+  // on this rank alone.
   void TakeWhatRan();
-  // Drops the steps in flight, because their results are meaningless.
+  // Drops the steps in flight, because the results of these steps are meaningless.
   void Drop();
 
   // Adds a row to metrics.jsonl and to the reports.
   void Record(const nlohmann::ordered_json& row);
-  // Adds a row to samples.jsonl, and a text to TensorBoard.
+  // Adds a row to samples.jsonl, and its text to TensorBoard.
   void RecordSample(const nlohmann::ordered_json& row);
-  // Removes the rows after `step`, because the run goes back to `step` with the state `evaluation`.
+  // Removes the rows after `step`, because the run goes back to `step`; `evaluation` is the state
+  // then.
   void GoBack(int64_t step, const EvaluationState& evaluation, const std::string& text);
 
-  // The process's memory at the step logged last; nothing on the CPU.
+  // The process's GPU memory at the step logged last; nullopt on the CPU.
   std::optional<int64_t> gpu_bytes() const { return gpu_bytes_; }
 
-  // The energy counter; without one, the reason.
+  // The energy counter, or the reason why there is none.
   const runtime::FoundEnergyCounter& energy() const { return energy_; }
 
  private:
@@ -101,12 +102,14 @@ class StepLog {
   Parts parts_;
   const std::vector<EvaluatedMetric> metrics_;
   std::deque<UnderWay> under_way_;
-  Clock::time_point start_;  // start of the oldest step in flight, or end of the step before it
-  bool follows_ = false;     // whether the next step was in flight when the last one was reported
+  // Start of the oldest step in flight, or end of the step before that step.
+  Clock::time_point start_;
+  // Whether the next step was already in flight when the last step was reported.
+  bool follows_ = false;
   std::optional<int64_t> gpu_bytes_;
   runtime::FoundEnergyCounter energy_;
   EnergyWindows windows_;
-  int64_t steps_ = 0;  // finished steps of this process
+  int64_t steps_ = 0;  // number of finished steps in this process
 };
 
 }  // namespace plimsoll::trainer

@@ -1,5 +1,5 @@
-// Signals that ask a training run to stop. The first one is remembered until the step is done. A
-// second one ends the process at once, as without this class.
+// Signals that ask a training run to stop. The first signal is remembered until the step is done. A
+// second signal ends the process at once, as without this class.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace plimsoll::trainer {
 
-// While this object lives, SIGTERM, SIGINT and `also` only set a request. Later they end the
-// process again.
+// While this object lives, SIGTERM, SIGINT and `also` only set a request. After its destruction
+// these signals end the process again.
 class StopSignals {
  public:
   explicit StopSignals(config::StopSignal also);
@@ -19,7 +19,7 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 
   bool Asked() const;
-  std::string Name() const;  // the received signal: "SIGTERM"; empty without one
+  std::string Name() const;  // the name of the received signal: "SIGTERM"
 
  private:
   std::vector<int> handled_;

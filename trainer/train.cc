@@ -80,7 +80,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
   try {
     prepare();
   } catch (const ProcessBeyondBudget& problem) {
-    // The needed memory is known now, so the solver may find a plan that fits.
+    // The memory that the process needs is known now, so the solver may find a plan that fits.
     config::RunConfig laid_out = config;
     KeepLayout(laid_out, resolved.config);
     if (!LeavesChoice(laid_out)) throw;
@@ -99,7 +99,7 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
       throw InternalError(error.what() + way_on);
     const auto* const mistake = dynamic_cast<const UserError*>(&error);
     if (mistake == nullptr) throw;
-    // Exit code 2 would mean that nothing was started.
+    // Exit code 2 (kUserMistake) would mean that nothing was started.
     throw UserError(error.what() + way_on, mistake->code() == ExitCode::kUserMistake
                                                ? ExitCode::kInternal
                                                : mistake->code());

@@ -14,11 +14,11 @@ namespace plimsoll::trainer {
 struct TrainOptions {
   // The steps to time node by node (trainer/record/profile.h).
   std::optional<ProfiledSteps> profile;
-  // The snapshot to continue from: "auto", or a path (trainer/save_and_resume/resume.h). Empty:
-  // start from the beginning.
+  // The snapshot from which to continue: "auto", or a path (trainer/save_and_resume/resume.h).
+  // Empty means to start from the beginning.
   std::string resume;
   // The command that resumes the run from its newest snapshot (trainer/save_and_resume/way_on.h),
-  // for the run's last message and run.json. Empty: unknown.
+  // for the run's last message and run.json. Empty means unknown.
   std::string resume_command;
 };
 

@@ -68,7 +68,8 @@ void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& c
   status_ = StartedNow(run_.config, resume_command_);
   directory_.Write("run.json", ToJson(status_));
   const CompiledStep& step = run_.session->compiled();
-  const memory::CostModel known = CostModelFor(run_.config, {});  // takes no measurements
+  // With no programs, takes no measurements.
+  const memory::CostModel known = CostModelFor(run_.config, {});
   predicted_seconds_ = run_.ranks.PredictSeconds(step, known);
   if (!run_.resolved.chosen.empty() && known.measured() && run_.config.memory.calibration.empty()) {
     measured_rates_ = RatesText(run_.config, known);
@@ -148,7 +149,7 @@ ExitCode TrainingLoop::Run() {
                 .start = start});
   progress_ = nullptr;
   left_results_ = true;
-  // A first part of a run (train.stop_after) may make no update.
+  // The first part of a run with train.stop_after may make no update.
   const bool whole = steps_done_ >= run_.config.train.steps || stopped_;
   if (const std::string problem = NoUpdateText(divergence_->counts()); whole && !problem.empty()) {
     throw UserError(problem, ExitCode::kInternal);
@@ -236,8 +237,8 @@ void TrainingLoop::Steps() {
   FinishSaving();
 }
 
-// Whether any rank was asked to stop: a signal may reach only some ranks, or some later. Then sets
-// signal_ on all ranks to the signal of the first rank that received one.
+// Whether any rank was asked to stop. A signal may reach only some ranks, or reach ranks at
+// different times.
 bool TrainingLoop::StopAsked() {
   if (!signals_) return false;
   const bool several = run_.ranks.size() > 1;
@@ -275,16 +276,16 @@ void TrainingLoop::FinishSaving() {
   saver_->Finish();
 }
 
-// With debugging options that await every op, the host must also await each step's end for its time
-// to be correct.
+// Debugging options that await every op also make the host await each step's end; otherwise the
+// measured step time would be wrong.
 int64_t TrainingLoop::StepsAhead() const {
   const config::DebugConfig& debug = run_.config.debug;
   const bool awaited = debug.node_by_node || debug.check_arena || debug.find_nan;
   return awaited ? 0 : run_.device->steps_ahead();
 }
 
-// Enqueues the step on the device. Its row is written once the device has finished it; on a GPU the
-// next step runs meanwhile.
+// Enqueues the step on the device. The step's row is written once the device has finished the step;
+// on a GPU the next step runs meanwhile.
 void TrainingLoop::Step(int64_t step) {
   log_->Begin();
   step_under_way_ = step;
@@ -347,8 +348,8 @@ void TrainingLoop::SayStart() {
   progress_->Line(StartText());
 }
 
-// Ends saving after a step has failed, on all ranks alike. Drops a snapshot begun after that step;
-// finishes one begun earlier.
+// Ends saving after a step has failed, on all ranks alike. Drops a snapshot begun after the failed
+// step; finishes a snapshot begun before.
 void TrainingLoop::EndSaving(int64_t failed) {
   if (saver_->begun(failed + 1)) {
     saver_->GiveUp();
@@ -357,8 +358,8 @@ void TrainingLoop::EndSaving(int64_t failed) {
   }
 }
 
-// Loads the newest good snapshot, and continues with the data after the diverged step, so no data
-// is read again.
+// Loads the newest good snapshot, and continues with the data after the diverged step, so that no
+// data is read a second time.
 void TrainingLoop::RollBack(const Diverged& diverged) {
   run_.ranks.StopWatching();  // reading may take long
   auto path = FindGoodSnapshot(run_.config, divergence_->good(), diverged.step, run_.ranks);

@@ -29,18 +29,18 @@ class TrainingLoop {
   TrainingLoop(PreparedRun& run, RunDirectory& directory, std::string resume_command);
   ~TrainingLoop();
 
-  // Begins to write the run directory and announces the run. Call it after all ranks have passed
+  // Starts writing the run directory, and announces the run. Call this after all ranks have passed
   // all checks.
   void Begin(const std::string& resolved_yaml, const nlohmann::ordered_json& choices);
 
-  // Trains to the end and leaves the results.
+  // Trains to the end and writes the results.
   ExitCode Run();
 
   // The advice after the message of an error that ends the run: how to resume from the newest
-  // snapshot. Empty if no snapshot exists or nothing is left to do.
+  // snapshot. Empty if no snapshot exists or no step is left.
   std::string WayOn() const;
 
-  // Writes the run's final state, if it can be written.
+  // Writes the run's final state, if writing is possible.
   void EndStatus(RunStatus::State state, const std::string& reason);
 
  private:
@@ -68,8 +68,8 @@ class TrainingLoop {
   PreparedRun& run_;
   RunDirectory& directory_;
   std::string resume_command_;
-  double predicted_seconds_ = 0;       // predicted time of a step
-  std::string measured_rates_;         // rates measured here that chose the plan; empty: none
+  double predicted_seconds_ = 0;  // predicted time of a step
+  std::string measured_rates_;    // text about measured rates that chose the plan; empty without
   std::optional<RunReports> reports_;  // only the first rank writes reports
   Progress* progress_ = nullptr;
   std::optional<Stage> first_of_process_;
@@ -84,7 +84,7 @@ class TrainingLoop {
   bool stopped_ = false;
   bool stopped_by_signal_ = false;
   bool left_results_ = false;
-  std::optional<Saver> saver_;  // declared last, because its work uses the other members
+  std::optional<Saver> saver_;  // declared last, because the saver's thread uses the other members
 };
 
 }  // namespace plimsoll::trainer

@@ -11,7 +11,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-constexpr size_t kMostColumns = 100;  // longest line with names above its numbers
+constexpr size_t kMostColumns = 100;  // longest line for which names are shown above its numbers
 constexpr size_t kMostName = 24;      // longest name, in columns
 constexpr size_t kWorst = 5;          // number of classes listed
 constexpr size_t kConfusions = 10;
@@ -36,7 +36,7 @@ std::string Aligned(const std::vector<std::vector<std::string>>& rows, size_t le
   return text;
 }
 
-// A share as text: "97.3 %"; "-" if `all` is 0.
+// A fraction as text: "97.3 %"; "-" if `all` is 0.
 std::string Share(double part, double all) {
   return all == 0 ? "-" : fmt::format("{:.1f} %", 100 * part / all);
 }

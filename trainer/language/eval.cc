@@ -43,14 +43,14 @@ struct EvalData {
   std::unique_ptr<const data::Source> samples;
   bool is_text = true;         // token sequences
   std::string key;             // the data's name in messages
-  std::string tokenizer = {};  // the tokens' tokenizer; empty: unknown
+  std::string tokenizer = {};  // the tokens' tokenizer; empty means unknown
   std::vector<std::string> class_names = {};
   int64_t workers = 0;  // number of threads that prepare samples
 };
 
 bool IsTokenFile(const std::string& name) { return name.ends_with(".bin"); }
 
-// Opens windows of the files' tokens, at most `most` of them; 0: all.
+// Opens windows of the files' tokens, at most `most` of them; 0 means all.
 EvalData OpenFiles(const TrainedModel& trained, const data::DataOptions& options,
                    const std::vector<std::string>& files, const std::string& key, int64_t most) {
   const std::vector<data::MixturePart> parts = {data::OpenFiles(options, files, key)};
@@ -59,7 +59,7 @@ EvalData OpenFiles(const TrainedModel& trained, const data::DataOptions& options
           .key = key};
 }
 
-// Advice on how to evaluate the model on other data than token files, for messages.
+// Advice, for messages, on how to evaluate the model on data other than token files.
 std::string OtherData(const EvalCommand& command, const TrainedModel& trained) {
   if (trained.is_run) {
     return fmt::format(
@@ -178,11 +178,11 @@ struct EvalResult {
   bool is_text = true;
   double loss = 0;
   std::vector<EvaluatedMetric> metrics = {};  // all but the loss
-  std::vector<StepMetrics> values = {};       // values by objective
+  std::vector<StepMetrics> values = {};       // for each objective, its metrics
   std::vector<std::string> class_names = {};
   std::optional<double> bits_per_byte;  // known if every token is a byte
-  const char* unit = "targets";         // unit of `targets` for data other than text
-  int64_t targets = 0;                  // number of targets; for text, of tokens
+  const char* unit = "targets";         // what `targets` counts, for data other than text
+  int64_t targets = 0;                  // number of targets; for text, number of tokens
   int64_t batches = 0;
   double seconds = 0;
 
@@ -237,8 +237,8 @@ std::string NameWithClass(const std::string& metric, const std::vector<std::stri
   return metric;
 }
 
-// Prints the scalar metrics on a line, then a line or a table for each tensor, except tensors that
-// only serve to derive others.
+// Prints the scalar metrics on a line, then a line or a table for each tensor. Omits tensors that
+// only serve to derive other metrics.
 void PrintMetrics(const EvalResult& result) {
   std::string numbers, tensors;
   for (const EvaluatedMetric& metric : result.metrics) {

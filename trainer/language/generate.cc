@@ -28,7 +28,7 @@ double SecondsSince(Clock::time_point start) {
 }
 
 // A text being continued. A program runs all rows together, so a row that has ended is padded until
-// the others end.
+// the other rows end.
 struct Row {
   Row(const GenerateOptions& options, uint64_t number, size_t prompt)
       : sampler(options.temperature, options.top_k, options.top_p, options.seed + number),
@@ -101,7 +101,7 @@ void RefuseForTexts(const GenerateCommand& command, const models::Model& model) 
                   command.for_texts.front(), model.family(), WayToImages(command.folder)));
 }
 
-// Refuses options for conversations without --chat, and options for a single text with it.
+// Refuses options for conversations without --chat, and options for a single text with --chat.
 void CheckConversation(const GenerateCommand& command) {
   const ConversationOptions& chat = command.chat;
   const std::string way = fmt::format("plimsoll generate {} --chat", command.folder);

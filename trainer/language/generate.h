@@ -41,8 +41,8 @@ class NextToken {
   std::span<const float> Logits(std::span<const std::vector<int32_t>> texts);
 
  private:
-  // The number of tokens, counted from token `first`, that the cache already holds for these texts
-  // of `count` tokens from there on.
+  // The number of tokens that the cache already holds for these texts, which have `count` tokens
+  // from token `first` on.
   int64_t CachedOf(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count) const;
   void SetLast(int64_t position);  // selects the position whose logits to compute
   void RunWhole(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count);
@@ -51,11 +51,12 @@ class NextToken {
 
   Session& session_;
   int64_t rows_;
-  int64_t context_;                                // C, the most tokens that the model sees
-  int64_t first_ = 0;                              // index of the cache's first token in the text
-  int64_t cached_ = 0;                             // number of tokens in the cache
-  std::vector<std::vector<int32_t>> seen_;         // the texts of the last call
-  std::vector<int32_t> prefill_, decode_, whole_;  // the programs' tokens at their last runs
+  int64_t context_;                         // C, the most tokens that the model sees
+  int64_t first_ = 0;                       // index in the text of the cache's first token
+  int64_t cached_ = 0;                      // number of tokens in the cache
+  std::vector<std::vector<int32_t>> seen_;  // the texts of the last call
+  // The tokens that each program read in its last run.
+  std::vector<int32_t> prefill_, decode_, whole_;
   std::vector<int32_t> last_;
   std::vector<float> logits_;
 };
@@ -67,15 +68,15 @@ class Sampler {
   Sampler(double temperature, int64_t top_k, double top_p, uint64_t seed)
       : temperature_(temperature), top_k_(top_k), top_p_(top_p), random_(seed) {}
 
-  // Draws from softmax(logits / temperature), restricted to the top_k largest, and of these to the
-  // fewest that together have at least the share top_p of their probability (Holtzman et al. 2020,
-  // section 3.1). Draws only ids below `limit`, because a padded vocabulary has ids without a
-  // meaning.
+  // Draws from softmax(logits / temperature), restricted to the top_k largest. Among these, only
+  // the fewest whose probabilities sum to at least the fraction top_p are drawn (Holtzman et al.
+  // 2020, section 3.1). Only ids below `limit` are drawn, because a padded vocabulary has ids
+  // without a meaning.
   int32_t Draw(std::span<const float> logits, int64_t limit);
 
  private:
-  // Keeps in `order_` the fewest ids with the share top_p of the weights `total`, the most likely
-  // first.
+  // Keeps in `order_` the fewest ids whose weights sum to the fraction top_p of `total`, from the
+  // most likely id on.
   void KeepNucleus(double total);
 
   double temperature_;
@@ -93,12 +94,13 @@ class StopText {
   // `stops` must outlive this object; none of them may be empty.
   explicit StopText(const std::vector<std::string>& stops) : stops_(stops) {}
 
-  // Appends a piece, and returns the part of the text that no stop string can remove: everything
-  // before the first stop string, except an end that could be the beginning of one.
+  // Appends a chunk of text, and returns the text that no stop string can remove any more:
+  // everything before the first stop string, except an end that could be the beginning of a stop
+  // string.
   std::string Push(std::string_view piece);
   // Whether a stop string has appeared. Then Push() returns only empty strings.
   bool stopped() const { return stopped_; }
-  // Returns the end that Push() held back. Call it when the text is complete.
+  // Returns the end that Push() held back. Call this when the text is complete.
   std::string Finish();
 
  private:
@@ -110,8 +112,8 @@ class StopText {
 struct GenerateOptions {
   std::string prompt;
   int64_t tokens = 200;
-  double temperature = 0.8;            // 0: always the most likely token
-  int64_t top_k = 0;                   // 0: all tokens
+  double temperature = 0.8;            // 0 means always the most likely token
+  int64_t top_k = 0;                   // 0 means all tokens
   double top_p = 1;                    // 1: all tokens
   std::vector<std::string> stop = {};  // strings that end a text; none is empty
   std::vector<int32_t> ends = {};      // tokens that end a text, in addition to the tokenizer's own
@@ -129,9 +131,10 @@ struct Generated {
 };
 
 // Generates one continuation per row, in parallel. The session must be compiled for generating; its
-// context limits the tokens that the model sees. `stream`, if given, receives row 0's text as it
-// grows, in complete UTF-8 sequences. A row ends early at a token that ends texts, and before the
-// first stop string in the continuation. Throws NotFinite if the logits contain NaN or infinity.
+// context limits the tokens that the model sees. `stream`, if given, receives row 0's text as the
+// text grows, in complete UTF-8 sequences. A row ends at a token that ends texts, before the first
+// stop string in the continuation, or at the token limit. Throws NotFinite if the logits contain
+// NaN or infinity.
 Generated Generate(Session& session, const data::Tokenizer& tokenizer,
                    const GenerateOptions& options,
                    const std::function<void(const std::string&)>& stream = nullptr);
@@ -148,24 +151,25 @@ struct GenerateCommand {
   std::string folder;
   WeightChoice choice;            // selects among the run's weights
   std::vector<std::string> sets;  // overrides of the run's configuration
-  // The type of weights, activations and cache: fp32, bf16, fp16. Empty: DefaultDtype for models
-  // that continue texts, fp32 for models that generate images.
+  // The type of weights, activations and cache: fp32, bf16, fp16. Empty means DefaultDtype for
+  // models that continue texts, fp32 for models that generate images.
   std::string dtype;
 
   // Options for models that continue texts.
-  std::optional<std::string> prompt;   // replaces the configuration's
-  std::vector<std::string> stop;       // replaces the configuration's unless empty
-  std::string tokenizer;               // empty: the run's, or the folder's own
-  std::vector<std::string> for_texts;  // given options that only text models have: "--prompt"
+  std::optional<std::string> prompt;  // replaces the configuration's prompt
+  std::vector<std::string> stop;      // replaces the configuration's stop strings unless empty
+  std::string tokenizer;              // empty means the run's, or the folder's own
+  // Names of given options that only text models have: "--prompt".
+  std::vector<std::string> for_texts;
 
   ConversationOptions chat;  // only for models that continue texts
 
   ImageOptions images;  // only for models that generate images
 };
 // Writes the text to stdout as it grows, and the time taken to stderr. For other uses: the answers
-// of a conversation (generate_chat.h), or images to files (generate_images.h). UserError if the
-// model or its tokenizer cannot be read, if options are for another kind of model, or if results
-// are not finite (NotFinite).
+// of a conversation (generate_chat.h), or images to files (generate_images.h). Throws a UserError
+// if the model or its tokenizer cannot be read, if options are for another kind of model, or if
+// results are not finite (NotFinite).
 void RunGenerate(const GenerateCommand& command);
 
 }  // namespace plimsoll::trainer

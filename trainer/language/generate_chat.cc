@@ -29,8 +29,8 @@ namespace {
 constexpr const char* kUser = "user";
 constexpr const char* kAssistant = "assistant";
 
-// Chooses the template: --chat-template; otherwise the run's, the tokenizer's own, or the one next
-// to the weights, in this order.
+// Chooses the template: --chat-template; otherwise the run's template, the tokenizer's own, or the
+// template next to the weights, in this order.
 data::ChatOptions TemplateOptions(const ConversationOptions& chat, const TrainedModel& trained,
                                   const data::Tokenizer& tokenizer) {
   data::ChatOptions options;
@@ -69,9 +69,9 @@ class Conversation {
     first_ = chat_.messages.size();
   }
 
-  // Adds a turn of the user, and returns the ids to continue, at most as many as the context. Drops
-  // the oldest turns while an answer of `room` tokens does not fit. If a UserError refuses the
-  // turn, nothing changes.
+  // Adds a turn of the user, and returns the ids to continue, at most as many as the context holds.
+  // Drops the oldest turns while an answer of `room` tokens does not fit. If a UserError refuses
+  // the turn, nothing changes.
   std::vector<int32_t> Ask(std::string words, int64_t room, const std::string& where) {
     data::Chat chat = chat_;
     chat.messages.push_back({kUser, std::move(words)});
@@ -118,13 +118,13 @@ class Conversation {
   const data::Tokenizer& tokenizer_;
   int64_t context_;
   data::Chat chat_;
-  size_t first_;  // index of the first message after the system's
+  size_t first_;  // index of the first message after the system's message
 };
 
-// Reads the user's lines; on a terminal, with a prompt.
+// Reads the user's lines; on a terminal, shows a prompt.
 class Lines {
  public:
-  // The user's next turn; nullopt: the conversation ends.
+  // The user's next turn; nullopt means that the conversation ends.
   std::optional<std::string> Next() {
     if (terminal_) PrintNote("> ");
     std::string line;
@@ -145,7 +145,7 @@ class Lines {
   int64_t number_ = 0;
 };
 
-// Prints an answer piece by piece, and stores it without the template's leading white space.
+// Prints an answer as it grows, and stores it without the template's leading white space.
 class Answer {
  public:
   explicit Answer(std::string_view lead) : lead_(lead) {}

@@ -16,7 +16,7 @@ struct GenerateOptions;
 
 struct ConversationOptions {
   bool asked = false;
-  std::string chat_template;          // a Jinja file, or "chatml"; empty: the run's or the model's
+  std::string chat_template;  // a Jinja file, or "chatml"; empty means the run's or the model's
   std::optional<std::string> system;  // text of the system's turn, which comes first
 };
 
@@ -24,10 +24,10 @@ struct ConversationOptions {
 struct TurnMarks {
   std::string lead;            // white space between a turn's beginning and its text
   std::optional<int32_t> end;  // the token that ends a turn
-  std::string stop;            // the text that ends a turn, if no token does; empty: none
+  std::string stop;            // the text that ends a turn if no token does; empty if no text does
 };
-// Finds the marks by rendering a chat of `system`, a question and an answer. UserError if the
-// template refuses such a chat.
+// Finds the marks by rendering a chat of `system`, a question and an answer. Throws a UserError if
+// the template refuses such a chat.
 TurnMarks FindTurnMarks(data::ChatRenderer& renderer, const data::Tokenizer& tokenizer,
                         const std::optional<std::string>& system);
 
@@ -38,9 +38,9 @@ TurnMarks FindTurnMarks(data::ChatRenderer& renderer, const data::Tokenizer& tok
 // The model's context limits a conversation: the oldest turns are dropped, with a note, until there
 // is room for `sampling.tokens`, or for a quarter of the context. `sampling.prompt` is not used.
 //
-// UserErrors: no template exists, or it cannot be rendered; the template refuses the conversation;
-// the system's turn and the user's last turn alone exceed the context; a line is not UTF-8.
-// NotFinite if logits contain NaN or infinity.
+// Throws a UserError if no template exists or it cannot be rendered, if the template refuses the
+// conversation, if the system's turn and the user's last turn alone exceed the context, or if a
+// line is not UTF-8. Throws NotFinite if logits contain NaN or infinity.
 void GenerateChat(const ConversationOptions& chat, const std::string& dtype,
                   const GenerateOptions& sampling, const TrainedModel& trained,
                   const data::Tokenizer& tokenizer);

@@ -54,7 +54,7 @@ bool IsMade(const std::filesystem::path& path) {
 }
 
 // Makes sure that the folder is new or empty, so that no file is overwritten. With `overwrite`,
-// returns the images in it that will be replaced.
+// returns the folder's images that will be replaced.
 std::vector<std::filesystem::path> MakeImageFolder(const std::string& folder, bool overwrite) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

@@ -9,11 +9,11 @@
 
 namespace plimsoll::trainer {
 
-// Derives the seed of data::FillNoise for generated images from `seed`. It differs from that of
-// training, so that images use other noise than the run has learned from.
+// Derives the seed of data::FillNoise for generated images from `seed`. The seed differs from that
+// of training, so that the noise differs from the noise that the run has learned from.
 uint64_t NoiseSeed(int64_t seed);
 
-// The command that generates images with the model of a folder, for messages.
+// The command that generates images with a folder's model, for messages.
 std::string WayToImages(const std::string& folder);
 
 struct ImageOptions {
@@ -24,10 +24,11 @@ struct ImageOptions {
 };
 
 // Writes PNG files, FOLDER/000001.png and so on: grey for models with one channel, in colour for
-// three. An image's noise depends on the seed (sample.seed) and the image's number alone; batch
-// norms see the images that are generated together. Prints progress and a closing line. `dtype` is
-// the type of weights and activations. UserErrors: no number or folder is given, the folder is not
-// empty, images have other channels, results are not finite (NotFinite).
+// models with three. An image's noise depends only on the seed (sample.seed) and the image's
+// number; batch norms see the images that are generated together. Prints progress and a closing
+// line. `dtype` is the type of weights and activations. Throws a UserError if no number or folder
+// is given, if the folder is not empty, if images have neither one nor three channels, or if
+// results are not finite (NotFinite).
 void GenerateImages(const ImageOptions& options, const std::string& dtype,
                     const TrainedModel& trained);
 

@@ -11,7 +11,7 @@ namespace plimsoll::trainer {
 namespace {
 
 // Writes tokens [first, first + count) of each text to the rows of a slot. The rest of a row is
-// filled with token 0; no used logits depend on it.
+// filled with token 0; no logits that are used depend on token 0.
 void FillRows(std::span<const std::vector<int32_t>> texts, int64_t first, int64_t count,
               std::span<int32_t> slot) {
   const int64_t length = static_cast<int64_t>(slot.size() / texts.size());
@@ -104,7 +104,7 @@ void NextToken::Extend(std::span<const std::vector<int32_t>> texts, int64_t firs
 
 void Sampler::KeepNucleus(double total) {
   heap_.clear();
-  // Of equally likely ids the smaller one comes first.
+  // Of equally likely ids the smaller id comes first.
   for (size_t i = 0; i < order_.size(); ++i) heap_.emplace_back(weights_[i], -order_[i]);
   std::make_heap(heap_.begin(), heap_.end());
   order_.clear();

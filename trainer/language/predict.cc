@@ -56,7 +56,7 @@ Predicted Predict(const PredictCommand& command, TrainedModel trained) {
                               command.folder, trained.model->family()));
 }
 
-// The indices of the `count` largest logits; of equal ones the smaller index comes first.
+// The indices of the `count` largest logits. Among equal logits the smaller index comes first.
 std::vector<int64_t> LargestOf(std::span<const float> logits, int64_t count) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);

@@ -28,8 +28,8 @@ struct PredictCommand {
   std::vector<std::string> texts;  // texts given instead of files
   // For a Hugging Face checkpoint: defines how data is prepared.
   std::string run_file;
-  std::string tokenizer;              // tokenizer of texts; empty: the run's or the folder's own
-  std::string dtype = "fp32";         // type of weights and activations: fp32, bf16, fp16
+  std::string tokenizer;       // tokenizer of texts; empty means the run's or the folder's own
+  std::string dtype = "fp32";  // type of weights and activations: fp32, bf16, fp16
   std::optional<int64_t> batch = {};  // number of inputs at a time; default: the run's micro-batch
   int64_t top = 3;                    // number of candidates to print
   std::string to;                     // output folder for the segmentations of volumes
@@ -41,15 +41,16 @@ struct PredictCommand {
   // f32[pictures, D] in NumPy's format (formats/npy.h), in the order of the lines. Features stay in
   // memory until the end.
   std::string features = {};
-  // For volumes: replaces the run's memory.host_budget ("8GiB"); empty: keeps it.
+  // For volumes: replaces the run's memory.host_budget ("8GiB"). Empty means that the run's value
+  // is kept.
   std::string host_budget = {};
   bool json = false;  // print a JSON object per line instead of sentences
 };
 // Prints a line for each input to stdout, in order, and the time and memory taken to stderr. For
-// several pictures also prints the share of each class, for volumes with labels their mean Dice. If
-// several files of pictures or volumes are given, each unreadable one gets a warning, and a
-// UserError at the end counts them. UserError if the model or the input cannot be read, if the
-// model continues texts, or if results are not finite (NotFinite).
+// several pictures also prints the fraction of each class, for volumes with labels their mean Dice.
+// If several files of pictures or volumes are given, each unreadable file causes a warning, and a
+// UserError at the end gives their number. Throws a UserError if the model or the input cannot be
+// read, if the model continues texts, or if results are not finite (NotFinite).
 void RunPredict(const PredictCommand& command);
 
 // The parts of the command, for each kind of input and output. Each compiles the forward program
@@ -58,21 +59,21 @@ void RunPredict(const PredictCommand& command);
 // A model in memory, compiled for predictions.
 class Predictor {
  public:
-  // `rows`: the number of inputs at a time. Classifiers run the program of evaluations. With
-  // `masks`, the program computes the logits of one position of each row.
+  // `rows` is the number of inputs at a time. Classifiers run the evaluation program. With `masks`,
+  // the program computes the logits of one position of each row.
   Predictor(const TrainedModel& trained, const PredictCommand& command, int64_t rows, bool masks);
 
   Session& session() { return *session_; }
   int64_t rows() const { return rows_; }
   int64_t sequence() const { return session_->compiled().options.sequence; }
 
-  // Runs a classifier; fill its slots first. Returns [rows, classes], for pixels [rows, …,
-  // classes].
+  // Runs a classifier; fill its slots (input buffers) first. Returns logits [rows, classes], or
+  // [rows, …, classes] for pixels.
   std::vector<float> ClassLogits();
   // The features [rows, D] of the inputs of the last ClassLogits(). Requires that the command asks
   // for features.
   std::vector<float> ClassFeatures() { return session_->Read<float>(kClassFeatures); }
-  // Runs the logits program; fill its inputs first. Returns [rows, vocabulary].
+  // Runs the logits program; fill its inputs first. Returns logits [rows, vocabulary].
   std::vector<float> MaskLogits();
 
  private:
@@ -89,8 +90,8 @@ class Predictor {
 // The number of inputs at a time, at most `inputs`.
 int64_t RowsFor(const PredictCommand& command, const TrainedModel& trained, int64_t inputs);
 
-// The configuration that defines how inputs are prepared, if one exists: the run's, or the part
-// that a snapshot records.
+// The configuration that defines how inputs are prepared, if one exists: the run's configuration,
+// or the part of it that a snapshot records.
 std::optional<config::RunConfig> DataConfigOf(const PredictCommand& command,
                                               const TrainedModel& trained);
 
@@ -99,7 +100,7 @@ struct Predicted {
   InferenceMemory memory = {};
   // For volumes: bytes of host memory in addition to the arena (volume_needs.h).
   int64_t host = 0;
-  std::string problem = {};  // message about inputs that were skipped; empty: none
+  std::string problem = {};  // message about inputs that were skipped; empty means none
 };
 Predicted PredictPictures(const PredictCommand& command, const TrainedModel& trained);
 Predicted PredictVolumes(const PredictCommand& command, const TrainedModel& trained);
@@ -110,8 +111,8 @@ struct Candidate {
   int64_t number = 0;  // number of a class or a token
   double probability = 0;
 };
-// The `count` most likely candidates by the softmax of the logits; of equal ones the smaller number
-// comes first.
+// The `count` most likely candidates by the softmax of the logits. Among equally likely candidates
+// the smaller number comes first.
 std::vector<Candidate> Likeliest(std::span<const float> logits, int64_t count);
 // Like Likeliest, but by the sigmoid of each logit.
 std::vector<Candidate> LikeliestLabels(std::span<const float> logits, int64_t count);
@@ -119,24 +120,24 @@ std::vector<Candidate> LikeliestLabels(std::span<const float> logits, int64_t co
 // A probability as text: "97.3 %".
 std::string PercentText(double probability);
 
-// The names of the model's classes, from the run's file or from the weights; empty: the classes
-// have no names.
+// The names of the model's classes, from the run's file or from the weights; empty means that the
+// classes have no names.
 std::vector<std::string> ClassNamesOf(const TrainedModel& trained);
 // The class's name in `names`; its number if it has no name.
 std::string ClassName(const std::vector<std::string>& names, int64_t number);
 
-// The place of an input: a file, and the number of a picture or a line in it.
+// Identifies an input: a file, and the number of a picture or a line in the file.
 struct InputPlace {
   std::string file;
   const char* unit = "index";  // unit of `number`: "index" or "line"
-  int64_t number = -1;         // -1: the complete file is the input
+  int64_t number = -1;         // -1 means that the complete file is the input
 };
 // The prediction for an input as a line for people or programs, from a classifier's logits.
 std::string PredictionLine(const InputPlace& place, std::span<const float> logits,
                            models::ProblemType problem, const std::vector<std::string>& names,
                            const PredictCommand& command);
-// The predicted classes: the most likely one; for several labels, those with a probability above
-// one half, most likely first; for a regression, none.
+// The predicted classes: the most likely class; with several labels per input, the classes with a
+// probability above one half, from the most likely on; for a regression, no class.
 std::vector<int64_t> PredictedClasses(std::span<const float> logits, models::ProblemType problem);
 
 }  // namespace plimsoll::trainer

@@ -94,7 +94,7 @@ class FeatureFile {
   std::vector<float> features_;
 };
 
-// The share of each class as text: "200 pictures: Trouser 9.5 %, Dress 90.5 %", ordered by class
+// The fraction of each class as text: "200 pictures: Trouser 9.5 %, Dress 90.5 %", ordered by class
 // number.
 std::string SharesText(const std::map<int64_t, int64_t>& counts, int64_t pictures,
                        const std::vector<std::string>& names) {
@@ -152,7 +152,7 @@ Predicted PredictPictures(const PredictCommand& command, const TrainedModel& tra
   std::ranges::fill(images.values<float>(), 0.0f);
 
   Predicted predicted;
-  std::map<int64_t, int64_t> counts;  // number of pictures, by predicted class
+  std::map<int64_t, int64_t> counts;  // maps a predicted class to its number of pictures
   std::vector<InputPlace> waiting;    // inputs of the batch's filled rows
   bool reading = false;               // whether a file is being read, not predicted
   const auto run = [&] {

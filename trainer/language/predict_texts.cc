@@ -188,7 +188,7 @@ size_t Occurrences(const std::string& text, const std::string& word) {
   return count;
 }
 
-// The masks of all texts, in order. UserError for a text without a mask, or whose mask is
+// The masks of all texts, in order. Throws a UserError for a text without a mask, or whose mask is
 // truncated.
 std::vector<Mask> FindMasks(const std::vector<InputText>& texts, const data::EncodedTexts& encoded,
                             int32_t mask, const std::string& word) {
@@ -219,7 +219,7 @@ std::vector<Mask> FindMasks(const std::vector<InputText>& texts, const data::Enc
   return masks;
 }
 
-// The token as a word in a text, without the space that decoding adds before it.
+// The token as a word within a text, without the space that decoding adds before the word.
 std::string WordOf(const data::Tokenizer& tokenizer, int64_t id) {
   std::string text;
   tokenizer.Decode(static_cast<int32_t>(id), &text);

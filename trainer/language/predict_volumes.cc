@@ -44,16 +44,16 @@ namespace {
 // model claims them.
 class PredictionRecord {
  public:
-  // The files to write, by name, with the absolute path of each one's input.
+  // Maps the name of a file to write to the absolute path of its input.
   using Inputs = std::map<std::string, std::string>;
 
-  // UserError (--to) if the folder holds one of the files, predictions of other weights, or a
-  // prediction of another input with the same name, unless `overwrite`. Writes nothing.
+  // Throws a UserError (--to) if the folder holds one of the files, predictions of other weights,
+  // or a prediction of another input with the same name, unless `overwrite`. Writes nothing.
   PredictionRecord(const std::string& folder, const TrainedModel& trained, const Inputs& inputs,
                    bool overwrite);
 
-  // Records that these weights make the file. Call it before the file is written. The first call
-  // removes the predictions of other weights that are replaced.
+  // Records that these weights make the file. Call this before the file is written. The first call
+  // removes predictions of other weights that are to be replaced.
   void Add(const std::string& name);
 
  private:
@@ -184,7 +184,7 @@ std::string OutputOf(const PredictCommand& command, const data::VolumeFile& file
   return (fs::path(command.to) / OutputName(file)).string();
 }
 
-// UserError if a prediction would overwrite another prediction or an input.
+// Throws a UserError if a prediction would overwrite another prediction or an input.
 void CheckOutputs(const PredictCommand& command, const std::vector<data::VolumeFile>& files) {
   std::set<std::string> names;
   for (const data::VolumeFile& file : files) {
@@ -277,8 +277,8 @@ class VolumePredictor {
     }
   }
 
-  // Reads a volume without labels. UserError if the file or its label cannot be read, or if its
-  // channels do not match the model's.
+  // Reads a volume without labels. Throws a UserError if the file or its label cannot be read, or
+  // if its channels do not match the model's.
   data::Volume Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const;
   // Writes the volume's segmentation and prints its scores.
   void Predict(const data::VolumeFile& file, data::Volume volume, const formats::NiftiGrid& grid);

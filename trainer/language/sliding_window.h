@@ -1,7 +1,8 @@
-// Merges the logits of overlapping windows into a segmentation of a volume. A window weighs more in
-// its middle, where a model sees a voxel's surroundings: Isensee et al. 2021, "nnU-Net: a
-// self-configuring method for deep learning-based biomedical image segmentation". Weights and
-// results equal those of MONAI's sliding_window_inference with mode="gaussian".
+// Merges the logits of overlapping windows into a segmentation of a volume. Voxels in the middle of
+// a window, whose surroundings the model sees, have a larger weight than voxels at its borders:
+// Isensee et al. 2021, "nnU-Net: a self-configuring method for deep learning-based biomedical image
+// segmentation". Weights and results equal those of MONAI's sliding_window_inference with
+// mode="gaussian".
 #pragma once
 
 #include <cstdint>
@@ -19,14 +20,14 @@ namespace plimsoll::trainer {
 // voxel counts.
 std::vector<float> WindowWeights(const data::VolumeSize& patch);
 
-// Sums the weighted logits of a slab: the slice at D = `first` and those after it, as many as a
-// window has. Windows must come in the order of their first slices, so that no later window reaches
-// slices before a window's first one. Those slices are finished: they are passed on, and their
-// memory is reused.
+// Sums the weighted logits of a slab: as many slices along D, from D = `first` on, as a window has.
+// Windows must come in the order of their first slices. So no later window reaches the slices
+// before a window's first slice: these slices are finished, are passed on, and their memory is
+// reused.
 class SlidingWindow {
  public:
-  // Receives each slice of the volume once, in order: its index along D, and [H,W,K], Σ weight ·
-  // logit over the windows.
+  // Receives each slice of the volume once, in order: the slice's index along D, and [H,W,K], the
+  // sum of weight · logit over the windows.
   using Finished = std::function<void(int64_t depth, std::span<const float> sums)>;
 
   // `classes` is K, the number of classes.
@@ -41,9 +42,9 @@ class SlidingWindow {
                        int64_t classes);
 
   // Adds the logits [D,H,W,K] of the patch that begins at voxel `first`. Skips voxels outside the
-  // volume. InternalError if `first` has a smaller D than the patch before.
+  // volume. Throws an InternalError if `first` has a smaller D than that of the previous patch.
   void Add(const data::VoxelPlace& first, std::span<const float> logits);
-  // Passes on all remaining slices. Call it after the last window.
+  // Passes on all remaining slices. Call this after the last window.
   void Finish() { FinishBefore(volume_.depth); }
 
  private:
@@ -59,8 +60,9 @@ class SlidingWindow {
   std::vector<float> sums_;  // [slices_,H,W,K]; slice d is at index d modulo slices_
 };
 
-// Writes the class with each voxel's largest sum; of equal ones the smaller number. Dividing by the
-// voxel's weights would not change it. sums: [voxels,K], K at most 256.
+// Writes for each voxel the class with the largest sum; of classes with equal sums the smaller
+// number. Dividing the sums by the voxel's weights would not change the class. `sums` is
+// [voxels,K], K at most 256.
 void LikeliestClasses(std::span<const float> sums, std::span<uint8_t> classes);
 
 }  // namespace plimsoll::trainer

@@ -14,7 +14,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// The largest batch for which each volume needs at most `budget`; 0: none.
+// The largest batch for which each volume needs at most `budget`; 0 means none.
 int64_t LargestBatch(std::span<const VolumeToPredict> volumes, const WindowOptions& options,
                      int64_t budget) {
   budget -= VolumeNeeds::kBuffers;

@@ -25,22 +25,22 @@ struct WindowOptions {
 
 // Bytes of host memory in addition to the arena. A prediction has three phases: read a volume;
 // merge the logits of its windows; write its segmentation and compare it with the label, without
-// the volume's voxels. Each phase begins after memory that only the phase before needs is freed.
+// the volume's voxels. Before each phase, memory that only the previous phase needs is freed.
 struct VolumeNeeds {
   // Buffers for reading and writing files, and of gzip.
   static constexpr int64_t kBuffers = int64_t{2} << 20;
 
-  int64_t inputs = 0;  // inputs of a batch, on the host throughout
+  int64_t inputs = 0;  // size of a batch's inputs, which stay on the host
   int64_t reading = 0;
-  int64_t voxels = 0;   // voxels in the model's resolution
+  int64_t voxels = 0;   // size of the voxels in the model's resolution
   int64_t sums = 0;     // SlidingWindow::Bytes
-  int64_t windows = 0;  // positions of the windows
-  int64_t logits = 0;   // logits of a batch
-  int64_t classes = 0;  // classes of voxels in the model's resolution
+  int64_t windows = 0;  // size of the windows' positions
+  int64_t logits = 0;   // size of a batch's logits
+  int64_t classes = 0;  // size of the voxels' classes in the model's resolution
   int64_t writing = 0;
 
   int64_t merging() const { return voxels + sums + windows + logits + classes; }
-  // The most bytes needed at a time.
+  // The most bytes needed at any time.
   int64_t bytes() const;
 };
 
@@ -53,8 +53,9 @@ struct VolumeToPredict {
   data::VolumeShape shape;
 };
 
-// The largest need of a volume in bytes, which is printed; 0 without volumes. UserError with
-// ExitCode::kBudgetNotMet if it exceeds memory.host_budget; the error says what would fit.
+// The largest number of bytes that a volume needs, which is printed; 0 without volumes. Throws a
+// UserError with ExitCode::kBudgetNotMet if that number exceeds memory.host_budget. The error says
+// what would fit.
 int64_t RequireHostMemory(std::span<const VolumeToPredict> volumes, const WindowOptions& options,
                           const config::RunConfig& config);
 

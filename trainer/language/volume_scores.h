@@ -11,7 +11,7 @@
 
 namespace plimsoll::trainer {
 
-// Scores of one volume; vectors are by class.
+// Scores of one volume; each vector has an element for each class.
 struct VolumeScores {
   bool labelled = false;
   double voxel_ml = 0;

@@ -12,7 +12,8 @@
 
 namespace plimsoll::trainer {
 
-// The collectives and transfers of two steps and of the work between steps, each program once.
+// The number of collectives and transfers in two steps and in the work between steps. Each program
+// counts once.
 parallel::RankCalls RankCallsOf(const CompiledStep& compiled);
 
 // Compiling each rank takes time, so larger meshes are refused.
@@ -27,13 +28,13 @@ struct RanksCheck {
   nlohmann::ordered_json Json() const;
 };
 
-// UserError if there are more than kMostCheckedRanks ranks.
+// Throws a UserError if there are more than kMostCheckedRanks ranks.
 void RequireCheckable(int64_t ranks);
 
 // Compiles the step of every rank of the mesh, which checks its plan. Proves that the ranks' calls
 // match, and makes the comparisons that ranks make before their first step. `first` is the step of
-// rank 0. InternalError that names the rank and the call or tensor of the first problem; UserError
-// for too many ranks.
+// rank 0. Throws an InternalError that names the rank and the call or tensor of the first problem.
+// Throws a UserError for too many ranks.
 RanksCheck CheckRanks(const models::Model& model, const CompiledStep& first);
 
 }  // namespace plimsoll::trainer

@@ -34,7 +34,8 @@ bool IsProductOfLinearLayer(const Node& node) {
 // cast, viewed; rounded, scattered, added.
 constexpr int kMostSteps = 16;
 
-// The parameter that a tensor is, or from which casts, copies and gathers make it; empty: none.
+// The parameter that a tensor is, or from which casts, copies and gathers make it; empty means
+// none.
 std::string ParameterBehind(const Program& program, TensorId id) {
   for (int step = 0; step < kMostSteps && id != kNoTensor; ++step) {
     const graph::Tensor& tensor = program.tensor(id);
@@ -48,7 +49,8 @@ std::string ParameterBehind(const Program& program, TensorId id) {
   return "";
 }
 
-// The parameter whose gradient a tensor is, or becomes by roundings, sums and parts; empty: none.
+// The parameter whose gradient a tensor is, or becomes by roundings, sums and parts; empty means
+// none.
 std::string ParameterAhead(const Program& program, TensorId id) {
   for (int step = 0; step < kMostSteps && id != kNoTensor; ++step) {
     const std::optional<graph::Owner>& owner = program.tensor(id).owner;
@@ -62,7 +64,7 @@ std::string ParameterAhead(const Program& program, TensorId id) {
   return "";
 }
 
-// The weight in a linear layer's 16-bit product; empty: unknown.
+// The weight in a linear layer's 16-bit product; empty means unknown.
 std::string WeightOf(const Program& program, const Node& node) {
   if (node.op->name != "linear_dw") return ParameterBehind(program, node.inputs[1]);
   return ParameterAhead(program, node.outputs[0]);

@@ -1,5 +1,5 @@
 // Counts the linear layers of a step that multiply 8-bit codes (amp.fp8), and gives the reasons why
-// others don't, so that layers that keep 16 bits by mistake are visible.
+// other layers don't, so that layers that keep 16 bits by mistake are visible.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,12 @@
 namespace plimsoll::trainer {
 
 // The products of a micro-step with the weights of linear layers, forward and backward, without
-// recomputed ones. The head's loss counts as one product, whatever ops it consists of.
+// recomputed products. The head's loss counts as one product, whatever ops it consists of.
 struct CodeProducts {
   int64_t all = 0;
-  int64_t of_codes = 0;                   // products of 8-bit codes
-  std::map<std::string, int64_t> others;  // other products, by reason
+  int64_t of_codes = 0;  // products of 8-bit codes
+  // Maps a reason to the number of products that are not of codes.
+  std::map<std::string, int64_t> others;
   // The number of activation functions' inputs kept as codes, if the configuration asks for codes.
   std::optional<int64_t> pre_activations = {};
 };

@@ -61,7 +61,7 @@ std::string NewName(const PlanCommand& command) {
   return fmt::format("{} with {}", command.file, fmt::join(changes, ", "));
 }
 
-// The older plan: of a run file, or a saved one.
+// The older plan: made from a run file, or read from a saved plan.
 NamedPlan OldPlan(const PlanCommand& command) {
   namespace fs = std::filesystem;
   std::string path = command.diff;

@@ -19,8 +19,8 @@ struct NamedPlan {
 // Whether a text looks like a plan that `plan --json` or a run saved: a JSON object that contains
 // arena_bytes, even if its syntax is wrong.
 bool LooksLikePlan(std::string_view text);
-// Parses a plan. Ignores unknown members; missing ones stay missing. UserError for wrong syntax,
-// with the line, for a list of plans, and for a compared member of the wrong type.
+// Parses a plan. Ignores unknown members; missing members stay missing. Throws a UserError for
+// wrong syntax, with the line, for a list of plans, and for a compared member of the wrong type.
 NamedPlan ParsePlan(std::string_view text, const std::string& name);
 
 class PlanDifference {
@@ -35,8 +35,8 @@ class PlanDifference {
   std::string Text() const;
   nlohmann::ordered_json Json() const;
 
-  // A text for each figure that grew by more than this share of its old value: "arena 1.20 GiB →
-  // 1.30 GiB, +8.3 %". UserError if the old plan lacks a figure.
+  // A text for each figure that grew by more than this fraction of its old value: "arena 1.20 GiB →
+  // 1.30 GiB, +8.3 %". Throws a UserError if the old plan lacks a figure.
   std::vector<std::string> Grown(double share) const;
 
  private:
@@ -58,7 +58,7 @@ class PlanDifference {
     std::string old, now;
   };
 
-  // A pass's changes to these programs, in its own words.
+  // A pass's changes to these programs, as the pass reports them.
   struct PassChange {
     std::string pass;
     std::vector<std::string> programs;
@@ -74,7 +74,7 @@ class PlanDifference {
                const std::string& now);
   void FindReason();
   std::string Unchanged() const;
-  // A member of the old plan; nullptr, with a note, if the file lacks it.
+  // A member of the old plan; nullptr, with a note, if the old plan lacks the member.
   const nlohmann::ordered_json* Old(const char* member);
 
   static std::string FigureText(const Figure& figure);
@@ -87,7 +87,7 @@ class PlanDifference {
   Change programs_;  // programs that only one of the plans has
   std::vector<Change> decisions_, choices_, keys_;
   std::optional<Change> flops_, version_;
-  std::string reason_;                // the only cause of the change; empty: not known
+  std::string reason_;                // the only cause of the change; empty means unknown
   std::vector<std::string> missing_;  // members that the old plan lacks
 };
 

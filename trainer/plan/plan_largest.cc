@@ -87,7 +87,7 @@ class Line {
     last_ = {static_cast<double>(value), static_cast<double>(bytes)};
     ++points_;
   }
-  // The largest value on the line with at most `bytes` bytes; nothing if there are fewer than two
+  // The largest value on the line with at most `bytes` bytes; nullopt if there are fewer than two
   // points.
   std::optional<int64_t> Reaches(int64_t bytes) const {
     if (points_ < 2) return std::nullopt;

@@ -44,7 +44,7 @@ struct LayoutRow {
   std::string reason = {};   // short form of `problem` for the table
   bool chosen = false;       // whether the solver chose the plan
   memory::MemoryPlan plan = {};
-  // Time of a step, and `unit`s per second of all ranks; 0: not predicted.
+  // Time of a step, and `unit`s per second of all ranks; 0 means not predicted.
   double step_seconds = 0, per_second = 0;
   std::string unit = {}, rates = {};
   int64_t process_bytes = 0;

@@ -22,12 +22,12 @@ class CandidateTable {
   StepSolver& solver_;
   memory::Budget budget_;
   const memory::Candidate* chosen_;
-  std::vector<const memory::Candidate*> rows_;  // largest arena first
+  std::vector<const memory::Candidate*> rows_;  // sorted from the largest arena to the smallest
 };
 
-// The fastest plan for each of `count` budgets, evenly spaced from the bytes of the fastest plan of
-// all to those of the smallest plan. Of `lines` it uses only memory.host_budget and the device's
-// profile.
+// The fastest plan for each of `count` budgets. The budgets are evenly spaced between the bytes of
+// the fastest plan of all and those of the smallest plan. Of `lines` only memory.host_budget and
+// the device's profile are used.
 class SweepTable {
  public:
   SweepTable(StepSolver& solver, int count, const memory::Budget& lines);
@@ -43,17 +43,17 @@ class SweepTable {
   std::vector<Row> rows_;
 };
 
-// Prints the largest value of `key` whose smallest plan, or fixed plan, fits memory.budget.
-// UserError if the key cannot grow, if there is no budget, or if not even 1 fits.
+// Prints the largest value of `key` whose smallest plan, or fixed plan, fits memory.budget. Throws
+// a UserError if the key cannot grow, if there is no budget, or if not even 1 fits.
 void PrintLargest(const config::RunConfig& config, const std::string& key, bool json);
 
 // Prints the memory of each rank for every layout that the run leaves open: data × tensor ranks and
-// ZeRO stages. UserError if no layout is possible, or if a choice is open without a budget.
+// ZeRO stages. Throws a UserError if no layout is possible, or if a choice is open without a
+// budget.
 void PrintMeshes(const config::RunConfig& config, bool json);
 
-// Prints each parameter with its shape, how a rank stores it, on which stages, whether it is
-// trained, and its names in checkpoints. UserError if the ranks' layout is open and none is
-// possible.
+// Prints each parameter with its shape, how a rank stores it, whether it is trained, and its names
+// in checkpoints. Throws a UserError if the ranks' layout is open and none is possible.
 void PrintParameters(const config::RunConfig& config, bool json);
 
 }  // namespace plimsoll::trainer

@@ -19,13 +19,14 @@ class Choices {
   // `base` must outlive this object.
   explicit Choices(const config::RunConfig& base) : base_(base) {}
 
-  // Gives a key a value in place of the base's. Has no effect on keys that --set gives, because the
-  // user's value always counts. `why` is a comment before the key; "": none.
+  // Gives a key a value in place of the base's value. Has no effect on keys that --set gives,
+  // because the user's value always counts. `why` becomes a comment before the key; "" means no
+  // comment.
   void Set(const std::string& key, const std::string& value, const std::string& why = "");
   void Remove(const std::string& key) { made_.erase(key); }
   // Whether the file will have the key: chosen, or kept from the base.
   bool Has(const std::string& key) const { return made_.contains(key) || Keeps(key); }
-  // Whether the base's value is kept unless another is chosen. Keys that follow from device and
+  // Whether the base's value is kept unless a value is chosen. Keys that follow from device and
   // budget, such as amp.dtype, are kept only if --set gives them.
   bool Keeps(const std::string& key) const;
   // Whether --set gives the key.
@@ -49,16 +50,16 @@ std::string Comment(const std::string& text, const std::string& indent);
 // A run file's device and budget.
 struct Target {
   std::string name;      // "NVIDIA H200", "CPU"
-  std::string key = {};  // key in trainer/resolve/known_gpus.h; empty: this machine's device
+  std::string key = {};  // key in trainer/resolve/known_gpus.h; empty means this machine's device
   bool gpu = false;
   int major = 0, minor = 0;  // compute capability
-  std::string budget;        // the default: 90 % of the GPU's memory, 80 % of the machine's
+  std::string budget;  // the default budget: 90 % of the GPU's memory, 80 % of the machine's memory
   std::string budget_why;
-  std::string code = {};  // whether this build can run on the GPU, in words
+  std::string code = {};  // text: whether this build can run on the GPU
 };
 
-// Finds the target. `device`: "h200", "cpu"; empty: this machine's device, the first of `gpus` if
-// there is one. UserError for an unknown device.
+// Finds the target. `device` is "h200" or "cpu", for example; empty means this machine's device:
+// the first of `gpus`, if there is one, else the CPU. Throws a UserError for an unknown device.
 Target TargetOf(const std::string& device, const runtime::GpuReport& gpus);
 
 // Chooses device, memory.device, memory.budget (`budget` if given, otherwise the target's default)
@@ -68,25 +69,25 @@ void ChooseDevice(const Target& target, const std::string& budget, Choices& choi
 // The most tokens in a sample when a checkpoint is fine-tuned.
 inline constexpr int64_t kFineTuningSequence = 2048;
 
-// Chooses the global batch for training from scratch: GPT-3's for the model's size, unless the base
-// has one.
+// Chooses the global batch for training from scratch: GPT-3's batch for the model's size, unless
+// the base has a batch.
 void ChooseBatch(const models::Model& model, const Target& target, Choices& choices);
 
-// Chooses batch, steps, learning rate and schedule for fine-tuning a checkpoint. `rank`: the
-// adapters' rank, for which adapters are chosen, too; 0: all weights are trained.
+// Chooses batch, steps, learning rate and schedule for fine-tuning a checkpoint. `rank` is the rank
+// of adapters, which are then also chosen; 0 means that all weights are trained.
 void ChooseFineTuning(const models::Model& model, int64_t rank, Choices& choices);
 
 // A data source that fills the model's inputs and has all of the given keys of `data`
-// ("data.folder"): `own` if it does, otherwise preferably one that can make up samples. Empty: no
-// source does.
+// ("data.folder"). Returns `own` if it is such a source; otherwise prefers a source that can make
+// up samples. Empty if no such source exists.
 std::string SourceFor(const models::Model& model, std::span<const std::string> keys,
                       const std::string& own);
 
 // Chooses made-up samples, with a comment on how to use real data; does nothing if the user names
-// data. `tokenizer`: a folder for this comment; empty: unknown.
+// data. `tokenizer` is a folder for this comment; empty means unknown.
 void ChooseSampleData(const models::Model& model, const std::string& tokenizer, Choices& choices);
 
-// Adds the solver's choices. Returns the file's remarks on cost. UserError with
+// Adds the solver's choices. Returns the file's remarks on cost. Throws a UserError with
 // ExitCode::kBudgetNotMet if no plan fits; it names the smallest plan that `plimsoll plan` finds
 // for the file with all of these choices left open.
 std::vector<std::string> ChooseWithinBudget(const Target& target, Choices& choices);

@@ -76,8 +76,8 @@ std::vector<std::string> LoraSets(const ConfigForCommand& command) {
   return {fmt::format("lora.rank={}", command.lora_rank)};
 }
 
-// If the user names data, removes a shipped file's settings for made-up data: the number of
-// classes, and that nothing is held out.
+// If the user names data, removes the settings for made-up data from a shipped file: the number of
+// classes, and that no samples are held out.
 std::vector<std::string> FollowData(const ConfigForCommand& command, const RunConfig& config) {
   std::vector<std::string> dropped;
   if (IsFolder(command.model) || !config::FindShipped(FindModelFile(command.model))) return dropped;
@@ -87,7 +87,7 @@ std::vector<std::string> FollowData(const ConfigForCommand& command, const RunCo
   return dropped;
 }
 
-// The tokenizer in a folder of weights; empty: it has none.
+// The tokenizer in a folder of weights; empty if the folder has none.
 std::string TokenizerOf(const std::string& model) {
   std::error_code error;
   for (const char* name : {"tokenizer.json", "vocab.json", "vocab.txt"}) {
@@ -102,9 +102,9 @@ bool NamesData(const ConfigForCommand& command, const RunConfig& config) {
 }
 
 // Loads the base: the model's file, or a file for a folder's weights, with the user's keys. If the
-// user names data, selects the source that has these keys. For a folder, chooses a usual length of
-// samples, made up if no data is named. Includes warnings about data, and throws what training
-// throws.
+// user names data, selects the source that has these data keys. For a folder, chooses a usual
+// sample length, and made-up samples if no data is named. Includes warnings about data. Throws the
+// errors that training would throw.
 config::Loaded LoadBase(const ConfigForCommand& command) {
   const bool folder = IsFolder(command.model);
   std::vector<std::string> sets = command.sets;
@@ -112,7 +112,7 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   const RunConfig plain = LoadWith(command, "synthetic: true", LoraSets(command), sets).config;
   const std::unique_ptr<models::Model> model = ModelFrom(plain);
 
-  // A folder has no data settings, and --set may give keys of another source than the model file's.
+  // A folder has no data settings; and --set may give keys of a source other than the model file's.
   std::string source = plain.data.source;
   const std::vector<std::string> given = KeysOf(command, "data");
   if (!IsSet(command, "data.source")) {
@@ -135,7 +135,8 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   if (folder && SequenceOf(plain) > 0) {
     more.push_back(fmt::format("model.sequence={}", SequenceOf(plain)));
   }
-  // A batch that the user gives is cut into micro-batches anew.
+  // A batch that the user gives is cut into micro-batches anew, without the base file's
+  // micro-batch.
   const bool batch =
       IsSet(command, "train.global_batch") || IsSet(command, "train.global_batch_tokens");
   if (batch && !IsSet(command, "train.micro_batch") && !IsSet(command, "train.accumulate") &&
@@ -157,7 +158,7 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   return loaded;
 }
 
-// UserError if an option and a --set give the same value twice.
+// Throws a UserError if an option and a --set give the same value twice.
 void RequireOneWay(const ConfigForCommand& command, const std::string& option,
                    const std::string& key, bool given) {
   if (!given || !IsSet(command, key)) return;
@@ -219,7 +220,7 @@ std::string CommandText(const ConfigForCommand& command, const Target& target) {
   return text;
 }
 
-// Prints warnings about the user's keys; others may concern keys that are dropped.
+// Prints warnings about the user's keys. Other warnings may concern keys that are dropped.
 void SayWarnings(const ConfigForCommand& command, std::span<const std::string> warnings) {
   for (const std::string& warning : warnings) {
     const bool asked = std::ranges::any_of(command.sets, [&](const std::string& set) {
@@ -236,7 +237,7 @@ void CheckData(const ConfigForCommand& command, const Choices& choices) {
   LookAtData(made, /*started=*/1);
 }
 
-// The device that the option or the keys give; empty: none is given.
+// The device that the option or the keys give; empty if neither gives one.
 std::string DeviceOf(const ConfigForCommand& command, const Choices& choices) {
   RequireOneWay(command, "--device", "memory.device", !command.device.empty());
   RequireOneWay(command, "--device", "device", !command.device.empty());

@@ -28,7 +28,7 @@ bool AsksForBatch(const Choices& choices) {
          choices.IsAsked("train.accumulate");
 }
 
-// Sets the batch; if the user gives the micro-batch, rounds it down to a multiple of that.
+// Sets the batch. If the user gives the micro-batch, rounds the batch down to a multiple of it.
 void SetBatch(int64_t samples, const std::string& why, Choices& choices) {
   if (AsksForBatch(choices)) return;
   const RunConfig& base = choices.base();

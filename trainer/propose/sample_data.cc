@@ -1,5 +1,5 @@
-// The `data` section of a run file to start from: made-up samples, with which it runs unchanged,
-// and a comment on how to use real data.
+// The `data` section of a run file to start from: made-up samples, with which the file runs
+// unchanged, and a comment on how to use real data.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,7 +19,7 @@ std::vector<std::string> SourcesOf(const models::Model& model) {
   if (model.text_sizes()) return {data::kTokens};
   std::vector<graph::Slot> slots;
   for (const auto& [name, type] : model.inputs()) {
-    // Whether its first dimension is the batch.
+    // Whether the input's first dimension is the batch.
     const bool of_samples = type.shape.rank() > 0 && type.shape.dim(0) == 1;
     if (of_samples) slots.push_back({name, type, {}});
   }
@@ -36,7 +36,7 @@ bool HasKey(const std::string& source, const std::string& path) {
   return std::ranges::find(key->owners, source) != key->owners.end();
 }
 
-// The settings for real data, for each source that reads files: "{train: …, tokenizer: …}".
+// For each source that reads files, the settings for real data: "{train: …, tokenizer: …}".
 std::vector<std::string> Examples(const models::Model& model, const std::string& tokenizer) {
   std::vector<std::string> examples;
   for (const std::string& source : SourcesOf(model)) {

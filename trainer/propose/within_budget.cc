@@ -43,8 +43,8 @@ std::string BytesText(int64_t process, int64_t host, bool gpu) {
          (host > 0 ? fmt::format(" and {} of the host, pinned", FormatBytes(host)) : "");
 }
 
-// The largest batch, with a power of two of micro-steps, whose step is not long. Empty if the batch
-// takes acceptable time, or is a single micro-step.
+// The largest batch, with a power of two of micro-steps, whose step is not long. Empty if the
+// present batch takes acceptable time, or is a single micro-step.
 std::string SmallerBatch(const StepSolver& solver, const memory::Candidate& candidate) {
   CompileOptions options = solver.OptionsOf(candidate);
   const double share = kLongSeconds / candidate.exact->seconds;
@@ -103,7 +103,7 @@ std::vector<std::string> Outlook(StepSolver& solver, const memory::Candidate& ca
   return lines;
 }
 
-// The configuration with the choices made so far; the solver makes the others.
+// The configuration with the choices made so far; all other choices stay open for the solver.
 RunConfig OpenConfig(const Target& target, Choices choices) {
   if (!choices.IsAsked("train.accumulate") && !choices.Has("train.micro_batch")) {
     choices.Set("train.micro_batch", "auto");
@@ -157,7 +157,7 @@ void WritePolicy(StepSolver& solver, const memory::Candidate& chosen, Choices& c
                           100 * chosen.exact->recompute_seconds / chosen.exact->seconds));
 }
 
-// The run with its batch cut into the most micro-steps, which needs the least memory.
+// The run with its batch cut into the most micro-steps; this cut needs the least memory.
 RunConfig WithSmallestCut(const RunConfig& open) {
   RunConfig config = open;
   if (config.train.micro_batch != 0) return config;
@@ -168,11 +168,12 @@ RunConfig WithSmallestCut(const RunConfig& open) {
   return config;
 }
 
-// Refuses a run that is far from fitting, without searching for changes: if one sequence takes
-// twice the budget with the smallest named policy and everything possible on the host.
+// Refuses a run that is far from fitting, without searching for changes. A run is far from fitting
+// if one sequence takes twice the budget with the smallest named policy and everything possible on
+// the host.
 void RequireNearBudget(const RunConfig& open, const memory::Budget& budget) {
   RunConfig config = open;
-  // Two micro-steps, because the gradients of a single one would stay on the device.
+  // Uses two micro-steps, because the gradients of a single micro-step would stay on the device.
   config.train.SetMicroSteps(ModelFrom(config)->sample_coupling().smallest_micro_batch(), 2);
   for (const Knob& knob : Techniques()) {
     if (knob.IsOpen(config)) knob.Use(config, WhyUnused(knob, config).empty());
@@ -190,7 +191,7 @@ void RequireNearBudget(const RunConfig& open, const memory::Budget& budget) {
       ExitCode::kBudgetNotMet);
 }
 
-// Refuses the run; the message adds the present micro-batch and smaller alternatives.
+// Refuses the run; the message also names the present micro-batch and smaller micro-batches.
 [[noreturn]] void Refuse(const memory::Budget& budget, StepSolver& solver) {
   try {
     RefuseBudget(budget, solver);

@@ -1,5 +1,5 @@
-// The part of a step that the thread which makes the steps spends on data: waiting for the threads
-// that prepare batches, preparing batches itself, and copying them.
+// The part of a step that the main thread, which makes the steps, spends on data: waiting for the
+// threads that prepare batches, preparing batches itself, and copying batches.
 #pragma once
 
 #include <string>

@@ -28,19 +28,19 @@ class EnergyWindows {
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kShortest{2};
 
-  // `counter` must outlive this object; nullptr: nothing is measured.
+  // `counter` must outlive this object; nullptr means that nothing is measured.
   explicit EnergyWindows(runtime::EnergyCounter* counter) : counter_(counter) {}
 
   // A step begins: opens a window, unless one is open.
   void Begin(Clock::time_point now);
-  // The step, which took `seconds`, is done, and the next one begins at once. The host may notice
-  // the end late, so power is averaged until `now`, and energy is that power times the steps'
+  // The step, which took `seconds`, is done, and the next step begins at once. The host may notice
+  // the end late. So power is averaged until `now`, and energy is that power times the steps'
   // seconds. Does nothing if no window is open.
   void StepDone(Clock::time_point now, double seconds, int64_t tokens);
   // Something other than a step follows: discards the open window.
   void Interrupt() { open_ = false; }
 
-  // The energy of the windows that ended since Forget(); nothing when none ended.
+  // The energy of the windows that ended since Forget(); nullopt when none ended.
   std::optional<Energy> ended() const;
   void Forget() { ended_ = {}; }
 
@@ -53,7 +53,7 @@ class EnergyWindows {
   runtime::EnergyCounter* counter_;
   bool open_ = false;
   Clock::time_point start_;
-  double joules_ = 0;  // the counter when the window opened
+  double joules_ = 0;  // the counter's joules when the window opened
   Sum window_, ended_;
 };
 

@@ -15,7 +15,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// exp(largest) / Σ exp: the softmax's largest value.
+// exp(largest) / Σ exp: the largest probability of the softmax.
 double LargestShare(std::span<const float> logits, float largest) {
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
@@ -59,7 +59,7 @@ struct Found {
   int rank = 0;
 };
 
-// The most confident mistakes among the lists of all ranks, [[share, sample], …]. Each appears
+// The most confident mistakes in the lists of all ranks, [[share, sample], …]. Each mistake appears
 // once, because ranks that share a model's tensors see the same samples.
 std::vector<Found> SurestOf(const std::vector<std::string>& by_rank) {
   std::vector<Found> all;
@@ -129,8 +129,8 @@ nlohmann::ordered_json Mistakes::Json() const {
   return images;
 }
 
-// First agrees on the mistakes to keep, then gathers their pictures, because all ranks receive what
-// one sends.
+// First agrees on the mistakes to keep, then gathers only their pictures, because all ranks receive
+// what one rank sends.
 nlohmann::ordered_json Mistakes::Gather(Ranks& ranks) const {
   if (ranks.size() == 1) return Json();
   nlohmann::json own = nlohmann::json::array();

@@ -1,6 +1,6 @@
 // The held-out images that a classifier gets wrong with the highest confidence, for the report of a
-// run. Each rank collects those among its own samples. Gather() combines them to the list that a
-// single rank would find.
+// run. Each rank collects such images among its own samples. Gather() combines them into the list
+// that a single rank would find.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,9 @@ namespace plimsoll::trainer {
 
 class Mistakes {
  public:
-  static constexpr size_t kMost = 24;   // number of images
-  static constexpr int64_t kSide = 64;  // largest side in pixels; larger images are scaled down
+  static constexpr size_t kMost = 24;  // most images to keep
+  // Length of the longer side in pixels; larger images are scaled down.
+  static constexpr int64_t kSide = 64;
 
   // Collects mistakes in the batch that `session` has evaluated last; `first` is the number of its
   // first sample among the held-out ones. Does nothing unless the program leaves each sample's
@@ -40,7 +41,7 @@ class Mistakes {
   };
   nlohmann::ordered_json Json() const;
 
-  std::vector<Image> worst_;  // this rank's mistakes, the worst first
+  std::vector<Image> worst_;  // this rank's mistakes, from the worst on
 };
 
 }  // namespace plimsoll::trainer

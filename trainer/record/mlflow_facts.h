@@ -8,8 +8,8 @@
 
 namespace plimsoll::trainer {
 
-// The folder of MLflow's files: named by log.mlflow or MLFLOW_TRACKING_URI, or ./mlruns; empty:
-// off. UserError (log.mlflow) if the setting names a server or a database.
+// The folder of MLflow's files: named by log.mlflow or MLFLOW_TRACKING_URI, or ./mlruns; empty
+// means off. Throws a UserError (log.mlflow) if the setting names a server or a database.
 std::string MlflowFolder(const config::RunConfig& config);
 
 // The experiment is MLFLOW_EXPERIMENT_NAME; without it, the name of the folder that contains

@@ -19,7 +19,7 @@ using graph::OpCall;
 using graph::Transfer;
 using runtime::NodeTime;
 
-// The matrix units' FLOPs per second for this call; 0 if it does not run on them.
+// The matrix units' FLOPs per second for this call; 0 if the call does not run on matrix units.
 double MatrixRate(const OpCall& call, const runtime::Ceilings& ceilings) {
   if (call.op.cost_class == graph::CostClass::kBandwidth) return 0;
   // Hopper multiplies 8-bit codes twice as fast as 16-bit numbers.
@@ -293,7 +293,7 @@ std::string ProfileTable(const Profile& profile, const std::vector<OpGroup>& gro
 ProfiledSteps ParseProfiledSteps(std::string_view text, int64_t steps) {
   ProfiledSteps result;
   if (text.empty()) {
-    // If the run is shorter, its last steps are profiled.
+    // If the run ends before the default steps, its last steps are profiled.
     result.count = std::min(result.count, steps);
     result.first = std::min(result.first, steps - result.count);
     return result;

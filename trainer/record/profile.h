@@ -43,37 +43,38 @@ class ProfileCollector {
 
   Session& session_;
   std::vector<ProgramRun> runs_;
-  std::vector<int64_t> nanoseconds_before_;  // each node's time in all runs so far
+  std::vector<int64_t> nanoseconds_before_;  // for each node, its time in all runs so far
   Clock::time_point first_, now_;
 };
 
-// The times of a program's nodes in sequence, for a device without streams. Omits nodes that took
-// no time, which are views.
+// The times of a program's nodes in sequence, for a device without streams. Views, which take no
+// time, are omitted.
 std::vector<runtime::NodeTime> InSequence(const std::vector<int64_t>& node_nanoseconds);
 
 // All nodes with the same op, phase and shapes, in an average step.
 struct OpGroup {
   std::string op;
   graph::Phase phase = graph::Phase::kForward;
-  std::string shapes;  // first two inputs: "bf16[8,64] bf16[64,256]"
+  std::string shapes;  // shapes of the first two inputs: "bf16[8,64] bf16[64,256]"
   double nodes = 0;
   double seconds = 0;
   double flops = 0;
-  double bytes = 0;          // bytes to move, each argument once
-  double floor_seconds = 0;  // the least time at the ceilings; 0 if they are unknown
+  double bytes = 0;  // bytes to move, each argument once
+  // The least time if the device works at its ceilings; 0 if these are unknown.
+  double floor_seconds = 0;
   bool bound_by_flops = false;
 };
 
 // Work outside the compute stream, in an average step.
 struct SideSeconds {
-  double busy = 0;    // time on their own streams
-  double waited = 0;  // the part for which the compute stream waited
+  double busy = 0;    // time on the streams outside the compute stream
+  double waited = 0;  // the part of `busy` for which the compute stream waited
 };
 
 struct Profile {
   int64_t steps = 0;
   double step_seconds = 0;      // sum over programs, each from its start to its last node's end
-  std::vector<OpGroup> groups;  // longest first
+  std::vector<OpGroup> groups;  // groups from the longest to the shortest
   SideSeconds copies, collectives;
   double data_seconds = 0;      // the main thread's time for data before a step's programs begin
   double node_seconds() const;  // sum over all groups; copies during computations count twice
@@ -89,13 +90,13 @@ struct Work {
   void Add(const graph::OpCall& call, const runtime::Ceilings& ceilings);
 };
 
-// Computes the profile. At the ceilings, an op on the matrix units (products, attention) takes the
-// longer of two times: its FLOPs at the rate of a large product, its bytes at the rate of a copy.
-// Other ops take the time for their bytes.
+// Computes the profile. An op on the matrix units (products, attention) takes at least the longer
+// of two times: of its FLOPs at the rate of a large product, and of its bytes at the rate of a
+// copy. Other ops take at least the time of their bytes.
 Profile MakeProfile(const CompiledStep& compiled, const std::vector<ProgramRun>& runs,
                     const runtime::Ceilings& ceilings);
 
-// A table of the `rows` longest groups; one line sums up the others.
+// A table of the `rows` longest groups; one more line sums up all other groups.
 std::string ProfileTable(const Profile& profile, const std::vector<OpGroup>& groups, size_t rows);
 
 // The trace in Chrome's trace event format, which Perfetto (ui.perfetto.dev) and chrome://tracing
@@ -106,12 +107,12 @@ std::string TraceJson(const CompiledStep& compiled, const std::vector<ProgramRun
 
 // The steps to profile, from `plimsoll train --profile[=FIRST:COUNT]`.
 struct ProfiledSteps {
-  int64_t first = 3;  // counted from 0; earlier steps are slower
+  int64_t first = 3;  // first step, counted from 0; steps before the default are slower
   int64_t count = 3;
 };
 
-// Parses "10:5", "10" (three steps from step 10 on) or "" (the defaults). UserError for other
-// texts, and if a run of `steps` steps lacks these steps.
+// Parses "10:5", "10" (three steps from step 10 on) or "" (the defaults). Throws a UserError for
+// other texts, and if a run of `steps` steps lacks these steps.
 ProfiledSteps ParseProfiledSteps(std::string_view text, int64_t steps);
 
 // Times the nodes of some steps of a run, prints where the time went and writes trace.json to the

@@ -113,8 +113,8 @@ std::string Progress::Format(const StepReport& report) const {
     for (const Part& part : parts) sum += part.text.size();
     return sum;
   };
-  // Drops parts until the line fits: a line that wraps could not be erased. The last column stays
-  // free for the cursor.
+  // Drops parts until the line fits, because a wrapped line could not be erased. The last column
+  // stays free for the cursor.
   while (terminal_.exists && columns() >= terminal_.columns) {
     const auto least = std::ranges::max_element(parts, {}, &Part::rank);
     if (least->rank == 0) break;

@@ -23,9 +23,9 @@ struct ObjectiveReport {
   double lr = 0;
   double grad_norm = 0;
   double loss_scale = 1;
-  int64_t skipped = 0;                    // updates skipped so far
+  int64_t skipped = 0;                    // number of updates skipped so far
   std::optional<CodeShares> codes = {};   // only with amp.fp8.counts
-  std::optional<double> loss_limit = {};  // a larger loss is a spike
+  std::optional<double> loss_limit = {};  // a loss above this limit is a spike
 };
 
 struct StepReport {
@@ -37,7 +37,8 @@ struct StepReport {
   double tokens_per_second = 0;
   // Unit of tokens_per_second: "sample" if the model reads no sequences.
   const char* unit = "token";
-  std::optional<double> mfu;  // share of the device's peak, if the peak is known
+  // Model FLOPs as a fraction of the device's peak, if the peak is known.
+  std::optional<double> mfu;
   int64_t arena_bytes = 0;
   bool planned = true;  // whether the arena holds all tensors on the device
   runtime::AllocatorStats allocator;
@@ -49,10 +50,10 @@ struct StepReport {
 
 class Progress {
  public:
-  // Prints lines to stdout, in full if that is a file or a pipe. On a terminal a step's line omits
-  // its least important parts until it fits, and every step refreshes a live line, unless `live` is
-  // false: mpirun makes terminals of its own. `first` is this process's first step, if the run was
-  // resumed. `steps_per_epoch` is 0 if the run doesn't count epochs.
+  // Prints lines to stdout, complete if stdout is a file or a pipe. On a terminal a step's line
+  // omits its least important parts until it fits, and every step refreshes a live line unless
+  // `live` is false (mpirun makes terminals of its own). `first` is this process's first step, if
+  // the run was resumed. `steps_per_epoch` is 0 if the run doesn't count epochs.
   Progress(int64_t steps, int64_t first, int64_t log_every, bool live = true,
            double steps_per_epoch = 0);
   ~Progress();
@@ -61,7 +62,7 @@ class Progress {
   void Restart(int64_t first);
 
   void Step(const StepReport& report);
-  // Whether that step prints a permanent line.
+  // Whether `step` prints a permanent line.
   bool Logs(int64_t step) const;
   // Prints a separate line between the steps' lines.
   void Line(const std::string& text);

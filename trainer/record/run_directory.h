@@ -20,15 +20,15 @@ inline constexpr const char* kReferenceFile = "reference_log_probs.safetensors";
 class RunDirectory {
  public:
   // Makes sure that the run can be written: creates config.run.dir and the folder for its model,
-  // and locks it until the end of this object or process. UserError (run.dir) if that fails, or
-  // while another process trains there. Without a later Begin() or Continue(), no new files remain.
-  // `writes` is true on the first rank only; other ranks write nothing.
+  // and locks it until the end of this object or process. Throws a UserError (run.dir) if that
+  // fails, or while another process trains there. Without a later Begin() or Continue(), no new
+  // files remain. `writes` is true on the first rank only; other ranks write nothing.
   RunDirectory(const config::RunConfig& config, bool writes);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  // UserError (run.dir) if the directory already holds a run that must not be replaced
+  // Throws a UserError (run.dir) if the directory already holds a run that must not be replaced
   // (run.overwrite). Warns if it replaces a run that could resume from a snapshot.
   void RequireReplaceable(const config::RunConfig& config) const;
 
@@ -37,8 +37,8 @@ class RunDirectory {
 
   // Starts the run, after all checks: removes the output of an earlier run and opens metrics.jsonl.
   void Begin();
-  // Continues the run, maybe from an earlier step: metrics.jsonl and samples.jsonl keep only these
-  // lines.
+  // Continues the run, maybe from an earlier step. metrics.jsonl and samples.jsonl keep only the
+  // lines given here.
   void Continue(const std::vector<std::string>& metrics, const std::vector<std::string>& samples);
 
   // The folder for the trained weights of the model or its adapter.
@@ -48,7 +48,7 @@ class RunDirectory {
 
   // Writes a file, which appears either complete or not at all.
   void Write(const std::string& name, const std::string& content) const;
-  // Appends a line to metrics.jsonl or samples.jsonl; if that fails, appends nothing and throws a
+  // Appends a line to metrics.jsonl or samples.jsonl. If that fails, appends nothing and throws a
   // UserError.
   void AppendMetrics(const std::string& json);
   void AppendSample(const std::string& json);
@@ -56,7 +56,8 @@ class RunDirectory {
   void SyncLines() const;
 
  private:
-  // UserError (run.dir) if a path is not a regular file, so that writing would wait for a reader.
+  // Throws a UserError (run.dir) if a path is not a regular file, so that writing would wait for a
+  // reader.
   void RequireFiles(const config::RunConfig& config) const;
 
   std::string path_;

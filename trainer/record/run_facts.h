@@ -13,8 +13,8 @@
 
 namespace plimsoll::trainer {
 
-// `timeline`: MemoryTimelineJson(compiled); `ranks`: the number of ranks that train together;
-// `class_names`: data::Source::class_names().
+// `timeline` is MemoryTimelineJson(compiled), `ranks` the number of ranks that train together, and
+// `class_names` the result of data::Source::class_names().
 reports::RunFacts RunFactsOf(const config::RunConfig& config, const std::string& resolved_yaml,
                              const models::Model& model, const runtime::Device& device, int ranks,
                              const CompiledStep& compiled, const nlohmann::ordered_json& timeline,

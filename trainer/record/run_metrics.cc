@@ -64,7 +64,7 @@ void ForEachRow(std::istream& file, const std::string& path,
   }
 }
 
-// Removes the first `count` values, if there are more.
+// Removes the first `count` values, if there are more than `count`.
 std::vector<double> WithoutFirst(const std::vector<double>& values, int64_t count) {
   return {values.begin() + (count < std::ssize(values) ? count : 0), values.end()};
 }

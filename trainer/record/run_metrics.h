@@ -18,11 +18,12 @@ struct Evaluation {
 };
 
 struct RunMetrics {
-  // The losses by step, from the first step. A step without targets repeats the loss of the step
-  // before it.
+  // The loss of each step, from the first step on. A step without targets repeats the loss of the
+  // step before it.
   std::vector<double> loss;
   std::vector<double> step_ms;
-  std::vector<double> data_ms;  // time for data; empty for runs of versions that did not measure it
+  std::vector<double> data_ms;  // for each step, the time for data; empty if the run's program
+                                // version did not measure it
   std::vector<Evaluation> evaluations;
   // The most bytes that any rank's process held on its device, in the logged steps.
   std::optional<int64_t> most_rank_bytes;
@@ -40,23 +41,23 @@ struct RunMetrics {
 // ReadMetrics also throws a UserError if the file does not exist.
 RunMetrics ReadMetrics(const std::string& path);
 
-// The lines that a run keeps when it continues after `steps` steps, unchanged: of steps before
+// The lines that a run keeps, unchanged, when it continues after `steps` steps: of steps before
 // `steps`, of evaluations after at most `evaluated` steps, and of the first `rollbacks` rollbacks.
-// None if the file does not exist.
+// Empty if the file does not exist.
 std::vector<std::string> LinesUntil(const std::string& path, int64_t steps, int64_t evaluated,
                                     int64_t rollbacks);
 
 // The lines of samples.jsonl that the run keeps: of samples after at most `steps` steps.
 std::vector<std::string> SamplesUntil(const std::string& path, int64_t steps);
 
-// The first evaluation with the lowest finite loss; nothing if no loss is finite.
+// The first evaluation with the lowest finite loss; nullopt if no loss is finite.
 std::optional<Evaluation> BestEvaluation(const RunMetrics& metrics);
 
-// The mean energy over the windows; nothing if energy was not measured.
+// The mean energy over the windows; nullopt if energy was not measured.
 std::optional<Energy> MeanEnergy(const RunMetrics& metrics);
 
-// The step times without the first `warmup` steps, unless there are no others. MeasuredDataTimes:
-// the time for data in the same steps.
+// MeasuredSteps: the step times without the first `warmup` steps, unless there are no other steps.
+// MeasuredDataTimes: the time for data in the same steps.
 std::vector<double> MeasuredSteps(const RunMetrics& metrics, int64_t warmup);
 std::vector<double> MeasuredDataTimes(const RunMetrics& metrics, int64_t warmup);
 

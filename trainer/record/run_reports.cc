@@ -82,8 +82,8 @@ RunReports::RunReports(const config::RunConfig& config, const RunDirectory& dire
   for (const std::string& line : lines) Repeat(line);
 }
 
-// Finds columns in the rows of an earlier part of the run. Another version of this program may have
-// written members that this one does not know.
+// Finds columns in the rows of an earlier part of the run. A different version of this program may
+// have written members that this version does not know.
 void RunReports::FindColumns(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
     const ordered_json row = FlatRow(ordered_json::parse(line));
@@ -197,7 +197,7 @@ void RunReports::Repeat(const std::string& line) {
   }
   Try(csv_, [&](reports::CsvFile& csv) { csv.AddRow(FlatRow(row)); });
   if (page_) TakeProblem(page_, page_->Add(row));
-  // MLflow may lack the last evaluation, whose step number is that of the next step.
+  // MLflow may lack the last evaluation, whose row has the same step number as the next step.
   if (row.at("step") >= mlflow_first_) {
     Try(mlflow_, [&](reports::MlflowRun& run) { run.AddRow(FlatRow(row)); });
   }

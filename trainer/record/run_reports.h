@@ -22,7 +22,7 @@ namespace plimsoll::trainer {
 class RunReports {
  public:
   // Opens the files in `directory` when the run begins or continues. `first` is this process's
-  // first step, and `lines` are the lines already in metrics.jsonl. `columns` comes from
+  // first step, `lines` are the lines already in metrics.jsonl, and `columns` is the result of
   // ModelColumns().
   RunReports(const config::RunConfig& config, const RunDirectory& directory,
              const reports::RunFacts& facts, int64_t first, const std::vector<std::string>& lines,
@@ -39,7 +39,7 @@ class RunReports {
   void ShowImages(int64_t steps_done, const std::vector<uint8_t>& png);
   // Adds a row of samples.jsonl.
   void AddSample(const nlohmann::ordered_json& row);
-  // Goes back to `step`; only `lines` remain.
+  // Goes back to `step`; only the rows in `lines` remain.
   void GoBack(int64_t step, const std::vector<std::string>& lines);
   // Writes the final state: "done", or the reason why no more rows will come.
   void End(const std::string& state);
@@ -48,7 +48,7 @@ class RunReports {
 
  private:
   void Repeat(const std::string& line);
-  // Writes a picture; a failure is only a warning.
+  // Writes a picture; a failure causes only a warning.
   void WritePicture(const std::string& folder, const std::string& name,
                     const std::vector<uint8_t>& png);
 

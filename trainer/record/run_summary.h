@@ -20,16 +20,17 @@ struct RunResult {
   const config::RunConfig& config;
   const RunMetrics& metrics;
   int ranks = 1;
-  std::optional<double> tokens_per_step = {};  // mean without padding; nothing: TokensPerStep
+  // Mean without padding; nullopt means TokensPerStep(compile options).
+  std::optional<double> tokens_per_step = {};
   // Limits that memory.budget sets.
   std::optional<int64_t> budget_bytes = {}, arena_budget_bytes = {};
-  std::string chosen = {};  // the budget solver's choices; empty: it had none
+  std::string chosen = {};  // the budget solver's choices; empty if it had none to make
   std::optional<double> predicted_step_seconds = {};
-  // Only for a GPU; the next member is the measurement.
+  // Only for a GPU. process_bytes is the measurement of this prediction.
   std::optional<int64_t> predicted_process_bytes = {};
   std::optional<int64_t> process_bytes = {};
   std::optional<int64_t> used_bytes = {};  // used bytes of the arena, if canaries measured them
-  // The best evaluation, if train.monitor names another metric than the loss.
+  // The best evaluation, if train.monitor names a metric other than the loss.
   struct Monitored {
     std::string metric;
     double best = 0;

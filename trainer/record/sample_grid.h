@@ -22,22 +22,22 @@ inline uint8_t Brightness(float value) {
 
 class SampleGrid {
  public:
-  static constexpr int64_t kMost = 64;  // number of images; they are those of the first samples
+  static constexpr int64_t kMost = 64;  // number of images; they show the first samples
 
-  // Collects images from the batch that `session` has evaluated last, whose first sample is number
-  // `first` of `samples`; rows after the last sample only fill the batch. Does nothing unless the
-  // program leaves images (kMadeImages), with one channel or three.
+  // Collects images from the batch that `session` has evaluated last. `first` is the number of the
+  // batch's first sample among `samples` samples; rows after the last sample only fill the batch.
+  // Does nothing unless the program leaves images (kMadeImages) with one or three channels.
   void Add(Session& session, int64_t first, int64_t samples);
 
   // Collects the images of all ranks. All ranks call this.
   void Gather(Ranks& ranks);
 
-  // The grid as a PNG file; empty without images.
+  // The grid as a PNG file; empty if there are no images.
   std::vector<uint8_t> Png() const;
 
  private:
   int64_t height_ = 0, width_ = 0, channels_ = 0;
-  std::map<int64_t, std::vector<uint8_t>> images_;  // images [H,W,C], by sample
+  std::map<int64_t, std::vector<uint8_t>> images_;  // maps a sample's number to its image [H,W,C]
 };
 
 }  // namespace plimsoll::trainer

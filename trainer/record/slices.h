@@ -12,19 +12,19 @@
 
 namespace plimsoll::trainer {
 
-// PNG files by sample number.
+// Maps a sample's number to its PNG file.
 using SlicePictures = std::map<int64_t, std::vector<uint8_t>>;
 
 class Slices {
  public:
   static constexpr int64_t kMost = 4;    // number of samples
-  static constexpr int64_t kSide = 128;  // the larger side of a panel, in pixels
-  // The colours of classes 1, 2, …; they repeat after the last.
+  static constexpr int64_t kSide = 128;  // length of a panel's longer side, in pixels
+  // The colours of classes 1, 2, …; colours repeat after the last one.
   static constexpr const char* kColours = "red, green, blue, yellow, magenta, cyan";
 
   // Collects pictures from the batch that `session` has evaluated last; `first` is the number of
-  // its first sample among the held-out ones. Does nothing unless the program leaves the logits
-  // (kClassLogits) of each label and reads the inputs "images", f32[B,H,W,C] or f32[B,D,H,W,C], and
+  // its first sample among the held-out samples. Does nothing unless the program leaves the logits
+  // of each label (kClassLogits) and reads the inputs "images", f32[B,H,W,C] or f32[B,D,H,W,C], and
   // "labels", i32 of that shape without C.
   void Add(Session& session, int64_t first);
 

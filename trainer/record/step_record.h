@@ -19,14 +19,14 @@ nlohmann::ordered_json MetricsRow(const StepReport& report,
                                   const std::optional<int64_t>& gpu_bytes);
 // The row of a step without targets, which made no update.
 nlohmann::ordered_json NoTargetsRow(int64_t step);
-// The most elements of a tensor metric in a row; a larger one is omitted.
+// The most elements of a tensor metric in a row; a metric with more elements is omitted.
 inline constexpr int64_t kMostRowElements = 128 * 128;
-// The row of an evaluation. `metrics`: the model's metrics; `values`: the metrics on the held-out
-// data, by objective.
+// The row of an evaluation. `metrics` are the model's metrics; `values` are, for each objective,
+// the metrics on the held-out data.
 nlohmann::ordered_json EvaluationRow(int64_t steps_done, std::span<const MetricInfo> metrics,
                                      std::span<const StepMetrics> values);
-// A metric as a member of a row: a number, or for a tensor {"sum": [[…], …]}, with "count" if it
-// has one.
+// A metric as a member of a row: a number, or for a tensor {"sum": [[…], …]}, with "count" if the
+// metric has a count.
 nlohmann::ordered_json MetricJson(const EvaluatedMetric& metric,
                                   std::span<const StepMetrics> values);
 // The row of the `number`-th rollback, counted from 1, which goes back to `step`.
@@ -42,7 +42,7 @@ nlohmann::ordered_json FlatRow(const nlohmann::ordered_json& row);
 // Every member that flat rows can have for any model, in order.
 const std::vector<std::string>& MetricsColumns();
 // The columns for the model: those of each objective, if there are several, and of the metrics that
-// the model declares. InternalError if one has the name of another column.
+// the model declares. Throws an InternalError if one has the name of another column.
 std::vector<std::string> ModelColumns(const CompiledStep& compiled);
 
 }  // namespace plimsoll::trainer

@@ -62,7 +62,8 @@ class Activity::Watcher {
 
   static inline std::mutex mutex_;
   static inline std::condition_variable news_;
-  static inline std::vector<const Watcher*> under_way_;  // the innermost is the last
+  // From the outermost to the innermost activity.
+  static inline std::vector<const Watcher*> under_way_;
 
   const std::string what_;
   bool over_ = false;

@@ -8,9 +8,9 @@
 
 namespace plimsoll::trainer {
 
-// Announces that the process does `what` ("looking for the fastest plan") while the object lives.
-// Of nested activities only the innermost one is announced. Only one thread may start activities at
-// a time. The activity is also a stage of the process's start, under the name `what` or the shorter
+// Announces that the process does `what` ("looking for the fastest plan") while this object lives.
+// Of nested activities only the innermost is announced. Only one thread may start activities at a
+// time. The activity is also a stage of the process's start, under the name `what` or the shorter
 // name `stage`.
 class Activity {
  public:

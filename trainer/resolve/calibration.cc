@@ -127,7 +127,7 @@ class CalibrationFile {
   int threads_;
   const CalibrationOptions& options_;
   std::string device_;
-  std::string path_;  // empty: no file is used
+  std::string path_;  // empty means no file
 };
 
 // A call to time, and one of the nodes that make this call.
@@ -159,8 +159,8 @@ std::vector<Wanted> FindWanted(std::span<const Program* const> programs, const C
 }
 
 // For calls that share one launch, time grows with their bytes, which timing a small call does not
-// show. Only the largest call of each kind is timed, unless a larger one was timed before; the
-// times of the others are scaled from it.
+// show. So only the largest call of each kind is timed, unless a larger call was timed before. The
+// times of smaller calls are scaled from it.
 std::vector<Wanted> LargestOfGroups(const std::vector<Wanted>& wanted,
                                     const std::vector<TimedCall>& points) {
   std::map<std::string, double> largest;

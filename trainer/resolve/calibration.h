@@ -1,6 +1,6 @@
 // Calibration: times the ops of programs on this device, so that the cost model predicts this
-// machine. Each distinct call (memory/cost_model.h: its signature) is timed once, by its kernel on
-// scratch memory with plausible numbers. The timings are kept in a file for this device (the
+// machine. Each distinct call (memory/cost_model.h: its signature) is timed once: its kernel runs
+// on scratch memory with plausible numbers. The timings are kept in a file for this device (the
 // processor's name and the number of threads, or the GPU's name), this version of the calibration
 // and this version of the program.
 //
@@ -32,10 +32,11 @@ class CallTimer {
   // The timer takes at most `most_bytes` of memory, and frees it in its destructor.
   CallTimer(ThreadPool& pool, int64_t most_bytes);
 
-  // Returns the median time in seconds of a few runs of the node's kernel (fewer if a run is long),
-  // with small positive numbers and with token ids within the tables. The caches are swept before
-  // each run, because in a step other nodes have run since the arguments were last touched.
-  // Negative when the arguments don't fit in most_bytes, or when the kernel refuses such numbers.
+  // Returns the median time in seconds of a few runs of the node's kernel, with small positive
+  // numbers and with token ids within the tables. A long kernel runs fewer times. The caches are
+  // swept before each run, because in a step other nodes run between two uses of the arguments.
+  // Returns a negative number if the arguments don't fit in most_bytes, or if the kernel refuses
+  // such numbers.
   double Time(const graph::Program& program, const graph::Node& node);
 
  private:
@@ -49,23 +50,23 @@ class CallTimer {
 };
 
 struct CalibrationOptions {
-  std::string folder;  // the calibration file's folder; empty: no file is read or written
+  std::string folder;  // the calibration file's folder; empty means that no file is read or written
   bool fixed = false;  // use the file unchanged, time nothing
-  // The most memory that timing may take; 0: half of the free memory of a GPU, a quarter of the
-  // available memory on a CPU. The times of calls that need more are scaled from smaller calls.
+  // The most memory that timing may take. 0 means half of a GPU's free memory, or a quarter of a
+  // CPU's available memory. Times of calls that need more memory are scaled from smaller calls.
   int64_t scratch_bytes = 0;
-  double call_seconds = 1.0;  // calls predicted to take longer are not timed
-  // The limit of all timing, in seconds; the times of other calls are scaled from timed ones.
+  double call_seconds = 1.0;  // calls predicted to take longer than this are not timed
+  // The limit of the time for all timing. Times of calls left untimed are scaled from timed calls.
   double total_seconds = 30;
   std::function<void(const std::string&)> say;  // prints warnings and progress; may be empty
 };
 
-// $XDG_CACHE_HOME/plimsoll or $HOME/.cache/plimsoll; empty when neither is set.
+// $XDG_CACHE_HOME/plimsoll or $HOME/.cache/plimsoll; empty when neither variable is set.
 std::string CalibrationFolder();
 // The folder of a run's calibration: memory.calibration if it is set, else CalibrationFolder().
 std::string CalibrationFolder(const config::RunConfig& config);
-// The file of a device in that folder: "FOLDER/link-NVIDIA-H200-4-ranks.json"; empty if `folder` is
-// empty.
+// The path of a device's file in `folder`: "FOLDER/link-NVIDIA-H200-4-ranks.json". Empty if
+// `folder` is empty.
 std::string CalibrationPath(const std::string& folder, const std::string& kind,
                             const std::string& device, const std::string& more = "");
 

@@ -34,7 +34,7 @@ static_assert(kIsRepeated<config::StateDtype::kInt8, optim::StateDType::kInt8>);
 static_assert(
     kIsRepeated<config::CheckpointPolicy::kSelective, checkpointing::Options::Policy::kSelective>);
 
-// UserError if micro-batches would cut a group of samples that affect one another, or if
+// Throws a UserError if micro-batches would cut a group of samples that affect one another, or if
 // parallel.sync_norm finds no statistics that ranks could share.
 void CheckCoupling(const config::RunConfig& config, const models::Model& model) {
   const models::SampleCoupling coupling = model.sample_coupling();
@@ -53,8 +53,8 @@ void CheckCoupling(const config::RunConfig& config, const models::Model& model) 
   }
 }
 
-// UserError if the data requires separate documents in a row, and the model cannot keep them
-// separate.
+// Throws a UserError if the data requires separate documents in a row, and the model cannot keep
+// them separate.
 void RequireDocumentsApart(const config::RunConfig& config, const models::Model& model) {
   const std::string key = config.data.KeyOfDocumentsApart();
   if (key.empty()) return;
@@ -68,7 +68,7 @@ void RequireDocumentsApart(const config::RunConfig& config, const models::Model&
   }
 }
 
-// UserError for a pattern that matches no parameter: it is a mistake.
+// Throws a UserError for a pattern that matches no parameter: it is a mistake.
 void RequireMatch(const config::RunConfig& config, const char* key, const std::string& pattern,
                   const std::vector<models::ParameterInfo>& parameters) {
   if (std::ranges::any_of(parameters, [&](const auto& parameter) {
@@ -80,7 +80,7 @@ void RequireMatch(const config::RunConfig& config, const char* key, const std::s
                               parameters.front().name + "'");
 }
 
-// UserError if a pattern of layers that keep 16 bits matches no layer.
+// Throws a UserError if a pattern of layers that keep 16 bits matches no layer.
 void CheckFp8Skip(const config::RunConfig& config, const models::Model& model) {
   if (config.amp.fp8_recipe == config::Fp8Recipe::kNone || config.amp.fp8_skip.empty()) return;
   const auto layers = LinearLayersInBlocks(model, config.model.sequence());
@@ -107,7 +107,7 @@ bool HasAnyAttention(const graph::Program& program) {
                              [](const graph::Node& node) { return node.op->name == "attention"; });
 }
 
-// UserError if the attention scores cannot be stored as model.attention asks for.
+// Throws a UserError if the attention scores cannot be stored as model.attention asks for.
 void CheckStoredAttention(const config::RunConfig& config, const models::Model& model) {
   if (config.model.attention != config::AttentionKind::kStored) return;
   if (config.parallel.tensor_ranks() > 1) {
@@ -164,7 +164,7 @@ std::map<std::string, double> LrFactorsFrom(const config::RunConfig& config,
                      "leave it out");
 }
 
-// UserError for a name that no objective has.
+// Throws a UserError for a name that no objective has.
 void CheckObjectives(const config::RunConfig& config, const models::Model& model) {
   std::vector<std::string> names;
   for (const models::Objective& objective : model.objectives()) names.push_back(objective.name);
@@ -267,10 +267,11 @@ checkpointing::Options CheckpointingFrom(const config::RunConfig& config) {
   return options;
 }
 
-// The bytes of a gradient bucket. A collective that overlaps with computation takes multiprocessors
-// from it, and gets all that it needs only after the running kernel has ended: few long collectives
-// cost less than many short ones. Two limits: nothing hides the last bucket, so it must be a small
-// part of all gradients; and the unsharded gradients of several buckets are alive at once.
+// The bytes of a gradient bucket. A collective takes multiprocessors from the computation that it
+// overlaps with, and gets all that it needs only after the running kernel has ended. So few long
+// collectives cost less than many short ones. Two limits: no computation hides the last bucket, so
+// it must be a small part of all gradients; and the unsharded gradients of several buckets are
+// alive at once.
 int64_t BucketBytes(const config::RunConfig& config, int64_t trained) {
   constexpr int64_t kMiB = int64_t{1} << 20;
   if (config.parallel.bucket_cap_mb) return *config.parallel.bucket_cap_mb * kMiB;

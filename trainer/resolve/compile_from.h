@@ -12,8 +12,8 @@
 
 namespace plimsoll::trainer {
 
-// Returns why tensor-parallel ranks cannot share the tokens of a micro-step as parallel.sequence
-// asks for; empty if they can, or need not.
+// Returns why tensor-parallel ranks cannot shard a micro-step's tokens as parallel.sequence
+// requires. Empty if they can, or if parallel.sequence is off.
 std::string WhyNoSequence(const config::RunConfig& config, const models::Model& model);
 amp::AmpOptions AmpFrom(const config::RunConfig& config);
 
@@ -25,18 +25,18 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
 struct RefusedKey {
   std::string key, why;
 };
-// The key that a pass refused; nothing if no key was refused.
+// The key that a pass refused; nullopt if no key was refused.
 std::optional<RefusedKey> RefusedKeyOf(const CompiledStep& compiled);
 std::string Text(const RefusedKey& refused);  // "amp.fp8.recipe: has no effect: …"
 
-// A warning about the refused key, with the key's place; empty if no key was refused.
+// A warning about the refused key, with its file and line; empty if no key was refused.
 std::string RefusalWarning(const config::RunConfig& config, const CompiledStep& compiled);
 
 // The parameters that train.freeze selects (frozen_parameters.cc), by the model's names. A pattern
 // is matched with the model's names first. If it matches none of them, it is matched with the names
 // of a checkpoint's tensors, with or without their prefix, and with the names of tied copies.
-// UserError if a pattern matches nothing, if it selects only some of a parameter's tensors, or if
-// nothing is left to train.
+// Throws a UserError if a pattern matches nothing, if it selects only some of a parameter's
+// tensors, or if nothing is left to train.
 std::vector<std::string> FrozenFrom(const config::RunConfig& config, const models::Model& model);
 
 }  // namespace plimsoll::trainer

@@ -10,7 +10,7 @@ namespace plimsoll::trainer {
 void ShareCores(runtime::World& world);
 
 // The number of cores that this rank may keep busy while the other ranks of its host do the same;
-// at least 1. Without a call of ShareCores it is OwnCores().
+// at least 1. Without a call of ShareCores this is OwnCores().
 int CoresOfRank();
 
 }  // namespace plimsoll::trainer

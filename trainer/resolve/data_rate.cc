@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMostSamples = 256;
 constexpr double kMostSeconds = 0.2;
-// Training that waits for a smaller share of its time is not reported.
+// Waiting times below this fraction of the training time are not reported.
 constexpr double kNoticedShare = 0.1;
 constexpr int64_t kMostWorkers = 256;  // the limit of the setting "workers"
 
@@ -33,8 +33,8 @@ double Prepared(const DataRate& rate, int64_t workers, int cores) {
   return std::min(threads, cores / rate.processor_seconds);
 }
 
-// The fewest workers with which steps don't wait, or the most that fit on the otherwise idle cores.
-// 0 if this is not more than the present number.
+// The fewest workers with which steps don't wait, or the most workers that fit on the idle cores.
+// Returns 0 if that is not more than the present number of workers.
 int64_t MoreWorkers(const DataRate& rate, const DataSpeed& speed, int cores) {
   // The fraction of a core that a thread uses.
   const double busy = rate.processor_seconds / rate.seconds;

@@ -17,33 +17,34 @@ namespace plimsoll::trainer {
 // The time that a thread takes to prepare a sample, in seconds.
 struct DataRate {
   double seconds = 0;            // time, including waits for files
-  double processor_seconds = 0;  // the part in which the thread keeps a core busy
+  double processor_seconds = 0;  // the time that the thread keeps a core busy
 };
 
 // Times this thread while it prepares samples in the slots, all rows at a time, starting with
-// sample `first`: a few hundred samples, or as many as take a fifth of a second; a batch that was
-// started is finished. nullopt: no sample can be prepared.
+// sample `first`. Stops after a few hundred samples or a fifth of a second, at the end of a batch.
+// Returns nullopt if no sample can be prepared.
 std::optional<DataRate> MeasureDataRate(const data::Source& source, int64_t first,
                                         std::span<const graph::Slot> slots);
 
 // Rates in samples a second, for one rank.
 struct DataSpeed {
-  double thread = 0;    // the rate at which one thread prepares samples
-  int64_t workers = 0;  // number of threads; 0: the main thread prepares samples between steps
-  // The rate of all workers, or without workers of the thread that makes the steps.
+  double thread = 0;  // the rate at which one thread prepares samples
+  // Number of threads; 0 means that the main thread prepares samples between steps.
+  int64_t workers = 0;
+  // The rate of all workers; without workers, the rate of the thread that makes the steps.
   double prepared = 0;
   double step = 0;  // the rate at which steps would read prepared samples
-  // Settings that would let training wait less: "data.workers: 12 (6.76k/s)". Empty if none is
-  // known to help, or if training hardly waits.
+  // Settings with which training would wait less: "data.workers: 12 (6.76k/s)". Empty if no setting
+  // is known to help, or if training hardly waits.
   std::string way_out = {};
 
-  // The share of time in which the step waits for its data; never 0 without workers.
+  // The fraction of time in which steps wait for data; without workers always above 0.
   double WaitingShare() const;
   bool HoldsBack() const;  // whether WaitingShare() is large enough to be reported
 };
 
-// Computes the rates for `workers` threads on `cores` cores (CoresOfRank). `samples`: the samples
-// of a step that a rank reads; `step_seconds`: the duration of a step.
+// Computes the rates for `workers` threads on `cores` cores (CoresOfRank). `samples` is the number
+// of a step's samples that a rank reads; `step_seconds` is the duration of a step.
 DataSpeed DataSpeedOf(const config::RunConfig& config, const DataRate& rate, int64_t workers,
                       int cores, double samples, double step_seconds);
 

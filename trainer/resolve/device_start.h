@@ -18,7 +18,8 @@ class DeviceStart {
   explicit DeviceStart(const config::RunConfig& config);
 
   // Waits until the device is created. The first call also connects its ranks, with at most
-  // `channels` channels (Ranks::Connect). UserError when this build or machine has no such device.
+  // `channels` channels (Ranks::Connect). Throws a UserError when this build or machine has no such
+  // device.
   runtime::Device& Connected(Ranks& ranks, int64_t channels);
 
  private:

@@ -19,7 +19,7 @@ void CountEpochs(config::Loaded& loaded, int64_t started);
 // CountEpochs for data that is already open.
 void CountEpochsOf(const data::Source& source, const models::Model& model, config::Loaded& loaded,
                    int64_t started);
-// The samples of a step, with one micro-step of all data ranks for each draw of data.
+// Which samples a step reads; a draw of data holds one micro-step of all data ranks.
 data::Draws StepOf(const config::RunConfig& config, const models::Model& model, int64_t started);
 
 // "90 epochs of 390.6 steps: 35157 steps"; empty when no key counts in epochs.

@@ -48,7 +48,7 @@ void FollowTokenizer(config::RunConfig& config) {
   }
 }
 
-// UserError unless the tensor-parallel ranks can share the model equally.
+// Throws a UserError unless the tensor-parallel ranks can share the model equally.
 void CheckTensorRanks(const config::RunConfig& config, const models::Model& model) {
   const int64_t ranks = config.parallel.tensor_ranks();
   if (ranks > 1 && model.sharding().empty()) {
@@ -91,7 +91,7 @@ void WarnOfHost(const config::RunConfig& config, std::vector<std::string>& warni
   warn("checkpointing.offload", !config.checkpointing.offload.empty());
 }
 
-// The size of the images that a model reads; nothing: it reads no images.
+// The size of the images that a model reads; nullopt if it reads no images.
 std::optional<data::ImageSize> CanvasOf(const models::Model& model) {
   const auto images = model.inputs().find("images");
   if (images == model.inputs().end() || images->second.shape.rank() != 4) return std::nullopt;

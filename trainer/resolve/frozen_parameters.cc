@@ -66,12 +66,12 @@ std::string FirstOf(const std::vector<std::string>& names) {
                                        Shortened(pattern), FirstOf(own), others));
 }
 
-// Freezes the parameters whose tensors are all named; UserError if only some of a parameter's
-// tensors are.
+// Freezes the parameters whose tensors are all named. Throws a UserError if only some of a
+// parameter's tensors are.
 void FreezeWhole(const RunConfig& config, const std::vector<Part>& parts,
                  const std::map<std::string, std::string>& pattern_of,
                  std::set<std::string>& frozen) {
-  // Tensors that no pattern names, by parameter.
+  // Maps a parameter to its tensors that no pattern names.
   std::map<std::string, std::vector<std::string>> missing;
   for (const Part& part : parts) {
     if (!pattern_of.contains(part.name)) missing[part.parameter.name].push_back(part.name);
@@ -91,7 +91,7 @@ void FreezeWhole(const RunConfig& config, const std::vector<Part>& parts,
   }
 }
 
-// UserError unless each objective has a parameter to train, because each has an update.
+// Throws a UserError unless each objective has a parameter to train, because each has an update.
 void RequireSomeTrained(const RunConfig& config, const models::Model& model,
                         const std::set<std::string>& frozen) {
   for (const models::Objective& objective : model.objectives()) {
@@ -115,7 +115,8 @@ std::vector<std::string> FrozenFrom(const RunConfig& config, const models::Model
   const std::vector<Part> parts = PartsOfParameters(model);
   const std::string prefix = model.checkpoint_table().prefix;
   std::set<std::string> frozen;
-  std::map<std::string, std::string> pattern_of;  // patterns by the checkpoint's tensor name
+  // Maps a checkpoint's tensor name to the pattern that matches it.
+  std::map<std::string, std::string> pattern_of;
   for (const std::string& pattern : config.train.freeze) {
     bool own = false, stored = false;
     for (const std::string& name : NamesOf(model)) {

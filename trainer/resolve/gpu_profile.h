@@ -3,9 +3,10 @@
 //
 // On a GPU the profile is the one that earlier runs measured on that GPU, kept in
 //   ${XDG_CACHE_HOME:-~/.cache}/plimsoll/gpu-NAME.json
-// (data-4-tensor-2-8-channels/gpu-NAME.json for such a mesh, because its communicators take memory,
-// too), or else the built-in one. Without a GPU, plans are made for an NVIDIA H200. The file is
-// checked before it is used; a bad file is ignored with a warning and replaced.
+// or else the built-in profile. A mesh of several ranks has its own folder, such as
+// data-4-tensor-2-8-channels/, because its communicators take memory, too. Without a GPU, plans are
+// made for an NVIDIA H200. The file is checked before it is used; a bad file is ignored with a
+// warning and replaced.
 #pragma once
 
 #include <string>
@@ -23,25 +24,25 @@ std::string ProcessText(const memory::DeviceProfile& profile, int64_t arena_byte
 // The profile of the device that `config` asks for, as far as this machine knows it.
 memory::DeviceProfile ProfileFrom(const config::RunConfig& config);
 
-// The share of a GPU's memory that is proposed as memory.budget; the driver keeps some memory.
+// The fraction of a GPU's memory that is proposed as memory.budget; the driver keeps some memory.
 inline constexpr double kGpuShare = 0.9;
 // If a run has no memory.budget and is planned for a GPU, sets its budget to kGpuShare of the GPU's
 // memory.
 void TakeGpuAsBudget(config::RunConfig& config);
 
-// The folder with the profiles of runs with this mesh and this number of channels; empty: profiles
-// are not kept.
+// The folder with the profiles of runs with this mesh and this number of channels. Empty means that
+// profiles are not kept.
 std::string ProfileFolder(const config::RunConfig& config);
 
-// The GPU's profile from the file, or the built-in one; for an NVIDIA H200 the larger of the two.
-// `channels`: the channels of each communicator; 0: NCCL's choice. If `folder` is empty, no file is
-// read.
+// The GPU's profile from the file, or the built-in profile; for an NVIDIA H200 the larger of the
+// two. `channels` is the number of channels of each communicator; 0 means NCCL's choice. If
+// `folder` is empty, no file is read.
 memory::DeviceProfile LoadProfile(const std::string& folder, const std::string& gpu,
                                   int64_t memory_bytes, const Mesh& mesh = {},
                                   int64_t channels = 0);
 
 // Writes the measured profile unless the file holds a profile with more overhead: other runs may
-// load fewer kernels, and a budget must hold for each run.
+// load fewer kernels than this one, and a budget must hold for each run.
 void KeepProfile(const std::string& folder, const memory::DeviceProfile& measured);
 
 }  // namespace plimsoll::trainer

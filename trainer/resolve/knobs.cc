@@ -62,7 +62,7 @@ std::vector<std::string> Stages(const RunConfig& /*open*/, const RunConfig& made
   return {"0", "1", "2", "3"};
 }
 
-// Whether an earlier part of the run had the same number of ranks.
+// Whether an earlier part of the run had the same number of ranks as `made`.
 bool HasAsManyRanks(const RunConfig& made, const ConfigTexts& earlier) {
   int64_t ranks = made.parallel.pipeline;
   for (const char* key : {"parallel.data", "parallel.tensor"}) {
@@ -73,8 +73,8 @@ bool HasAsManyRanks(const RunConfig& made, const ConfigTexts& earlier) {
   return ranks == made.parallel.ranks;
 }
 
-// Whether an earlier part of the run cut the batch into the same number of micro-steps. With
-// another batch size the cut differs.
+// Whether an earlier part of the run cut the batch into the same number of micro-steps as `made`.
+// With a different batch size the number differs.
 bool HasAsManyMicroSteps(const RunConfig& made, const ConfigTexts& earlier) {
   const auto accumulate = earlier.find("train.accumulate");
   return accumulate != earlier.end() && accumulate->second == std::to_string(made.train.accumulate);

@@ -11,8 +11,8 @@ struct KnownGpu {
   const char* key;     // the name on the command line: "h200"
   const char* name;    // "NVIDIA H200"
   int major, minor;    // compute capability
-  int64_t sold_gb;     // gigabytes of memory that its maker states
-  int64_t memory_mib;  // memory that the driver reports; less if error correction takes a part
+  int64_t sold_gb;     // gigabytes of memory that the maker states
+  int64_t memory_mib;  // memory that the driver reports; less if error correction takes some of it
 
   int64_t memory_bytes() const { return memory_mib << 20; }
 };

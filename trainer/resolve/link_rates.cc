@@ -43,14 +43,14 @@ bool MayUseHost(const config::RunConfig& config) {
          });
 }
 
-// The path of the link's file; empty: speeds are not kept.
+// The path of the link's file; empty means that speeds are not kept.
 std::string LinkFileOf(const config::RunConfig& config) {
   const int64_t ranks = RanksFrom(config);
   return CalibrationPath(CalibrationFolder(config), "link", GpuFrom(config),
                          ranks > 1 ? fmt::format("-{}-ranks", ranks) : "");
 }
 
-// UserError unless the member is a plausible rate.
+// Throws a UserError unless the member is a plausible rate.
 LinkRates RatesFrom(const formats::JsonObject& file) {
   LinkRates rates{.measured = true};
   for (const auto& [name, rate] : kRates) {

@@ -77,8 +77,8 @@ size_t FirstOfStage(const Mesh& mesh, size_t rank) {
   return mesh.Has(kPipelineAxis) ? static_cast<size_t>(mesh.RankAt({{kPipelineAxis, stage}})) : 0;
 }
 
-// The first rank whose text differs from that of the first rank of its stage; 0: no rank's text
-// differs. All ranks call this.
+// The first rank whose text differs from the text of its stage's first rank; 0 if no text differs.
+// All ranks call this.
 size_t FirstThatDiffers(runtime::World& world, const std::string& text, const Mesh& mesh = {}) {
   const std::vector<std::string> all = world.Gather(fmt::format("{:016x}", Fnv1a(text)));
   for (size_t rank = 1; rank < all.size(); ++rank) {

@@ -23,10 +23,10 @@
 
 namespace plimsoll::trainer {
 
-// Checks memory of hosts that several ranks share. The sum of the shares of a host's ranks must be
-// available before any rank takes its share.
+// Checks the memory of hosts that several ranks share. All the memory that a host's ranks will take
+// together must be available before any rank takes its share.
 
-// One rank's share of its host's memory.
+// The memory that one rank takes from its host.
 struct HostShare {
   int64_t leader = 0;  // the first rank of its host (runtime::World::host_leader)
   std::string host;    // the host's name
@@ -34,14 +34,14 @@ struct HostShare {
   runtime::AvailableMemoryBytes available = {};
 };
 
-// Why the shares of all ranks, ordered by rank, don't fit: names the first host, or control group
-// of a host, that lacks memory, with its ranks and the sum of their shares. Empty if all fit. A
-// host with a single rank is checked elsewhere (Session). On a GPU the shares are pinned memory,
-// bounded by memory.host_budget; on the CPU they are the plan's memory.
+// Why the shares of all ranks, ordered by rank, don't fit. The text names the first host, or
+// control group of a host, that lacks memory, with its ranks and the sum of their shares. Empty if
+// all shares fit. A host with a single rank is checked elsewhere (Session). On a GPU the shares are
+// pinned memory, bounded by memory.host_budget; on the CPU they are the plan's memory.
 std::string HostMemoryProblem(std::span<const HostShare> ranks, runtime::DeviceKind device);
 
-// UserError with ExitCode::kBudgetNotMet on every rank if HostMemoryProblem finds a problem. All
-// ranks call this before any of them allocates.
+// Throws a UserError with ExitCode::kBudgetNotMet on every rank if HostMemoryProblem finds a
+// problem. All ranks call this before any of them allocates.
 void RequireHostMemory(runtime::World& world, int64_t bytes, runtime::DeviceKind device,
                        const runtime::AvailableMemoryBytes& available);
 
@@ -50,22 +50,22 @@ void RequireHostMemory(runtime::World& world, int64_t bytes, runtime::DeviceKind
 // the available scratch memory.
 
 // Throws a UserError on every rank unless all ranks pass the same text; the error names the first
-// rank that differs. All ranks call this. `what` names the text: "configurations".
+// rank whose text differs. All ranks call this. `what` says what the text is: "configurations".
 void RequireSame(runtime::World& world, const std::string& text, const std::string& what);
 
 // Lines that must be equal on all ranks, or on all ranks of a pipeline's stage.
 struct CommonLines {
-  // The collectives (parallel/rank_calls.h), in the order of the programs: ranks that issue the
+  // The collectives (parallel/rank_calls.h), in the order of the programs. Ranks that issue the
   // collectives of several axes in different orders can wait for each other forever. On a GPU the
-  // lines also have the offsets of the collectives' tensors and the size of the arena, because the
-  // ranks register them together.
+  // lines also contain the offsets of the collectives' tensors and the size of the arena, because
+  // the ranks register these together.
   std::vector<std::string> collectives;
-  // The carried tensors with their types; all of them together make a snapshot.
+  // The carried tensors with their types; a snapshot needs all of these tensors from all ranks.
   std::vector<std::string> carried;
 };
 CommonLines CommonLinesOf(const CompiledStep& compiled);
 
-// Names the first line in which `rank` differs from the first rank of its stage; empty: no line
+// Names the first line in which `rank` differs from the first rank of its stage; empty if no line
 // differs.
 std::string Disagreement(const CommonLines& first, const CommonLines& other, int64_t rank,
                          int64_t first_rank = 0);
@@ -93,8 +93,8 @@ class Ranks {
   // All ranks call this. Throws an InternalError unless the mesh has as many ranks as the world.
   Ranks(runtime::World& world, Mesh mesh) : world_(world), mesh_(world, std::move(mesh)) {}
 
-  // Creates the communicators between the ranks' devices; the devices must outlive them.
-  // `channels`: the most channels of each communicator; 0: NCCL's choice.
+  // Creates the communicators between the ranks' devices; the devices must outlive them. `channels`
+  // is the most channels of each communicator; 0 means NCCL's choice.
   void Connect(runtime::Device& device, int64_t channels) {
     mesh_.Connect(device, static_cast<int>(channels));
   }
@@ -106,10 +106,10 @@ class Ranks {
   runtime::RankGroup& group() { return world_; }
   const Mesh& mesh() const { return mesh_.mesh(); }
   const MeshPosition& position() const { return mesh_.position(); }
-  // The ranks that share an axis with this rank; nullptr for an axis of one rank.
+  // The groups of ranks that share an axis with this rank; nullptr for an axis of one rank.
   const runtime::AxisGroups& groups() const { return mesh_.groups(); }
   const ops::AxisCommunicators& communicators() const { return mesh_.communicators(); }
-  // The link to the neighbouring stages; nullptr without stages.
+  // The link to the neighbouring pipeline stages; nullptr without stages.
   runtime::StageLink* stage_link() const { return mesh_.stage_link(); }
 
   void Barrier() { world_.Barrier(); }
@@ -129,7 +129,7 @@ class Ranks {
   // Whether `here` is true on any rank; the same result on all ranks.
   bool Any(bool here);
 
-  // UserError on every rank unless the programs of all ranks work together.
+  // Throws a UserError on every rank unless the programs of all ranks work together.
   void RequireAgreement(const CompiledStep& compiled) {
     trainer::RequireAgreement(world_, compiled);
   }
@@ -139,7 +139,7 @@ class Ranks {
   // Predicts the time of a step of all stages with each rank's own rates. All ranks call this.
   double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
 
-  // UserError on every rank unless the ranks' hosts have enough memory for these plans.
+  // Throws a UserError on every rank unless the ranks' hosts have enough memory for these plans.
   void RequireHostMemory(const CompiledStep& compiled);
 
   // See runtime::World.

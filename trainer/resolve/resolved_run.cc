@@ -119,8 +119,8 @@ LayoutPlans PlansOf(const RunConfig& open, const RankLayout& made) {
   return plans;
 }
 
-// The plans of all possible layouts with room for the parameters; UserError if there is no such
-// layout.
+// The plans of all possible layouts with room for the parameters. Throws a UserError if there is no
+// such layout.
 std::vector<LayoutPlans> PlansOfLayouts(const RunConfig& config) {
   std::vector<LayoutPlans> all;
   std::exception_ptr problem;
@@ -136,7 +136,7 @@ std::vector<LayoutPlans> PlansOfLayouts(const RunConfig& config) {
   return all;
 }
 
-// UserError unless layouts can be compared, if the run leaves one open.
+// Throws a UserError unless layouts can be compared, if the run leaves one open.
 void RequireComparable(const RunConfig& config) {
   const char* const open = FirstOpenLayout(config);
   if (open == nullptr) return;

@@ -25,9 +25,9 @@ std::vector<std::string> ChoiceReasons(StepSolver& solver, const memory::Candida
 
 // A run after all choices, ready to be compiled.
 struct ResolvedRun {
-  // The run with its choices made, also those of the mesh and of NCCL's channels. Two keys may
-  // still be auto: memory.host_blocks, which then means all blocks, and checkpointing.policy,
-  // because `options` say which activations are kept.
+  // The run with all choices made, including the mesh and NCCL's channels. Two keys may still be
+  // auto: memory.host_blocks, which then means all blocks, and checkpointing.policy, because
+  // `options` say which activations are kept.
   config::RunConfig config;
   CompileOptions options;
   // What the solver chose and why, for the log; empty when nothing was left to the solver.
@@ -41,8 +41,8 @@ struct LayoutCost {
 };
 // Two layouts count as equally fast if their predicted times differ by less than this fraction.
 inline constexpr double kAsFast = 0.005;
-// The index of the best layout. Among layouts that count as equally fast as the fastest (kAsFast),
-// it has the fewest bytes; among equals it is the first.
+// The index of the best layout: among layouts that count as equally fast as the fastest (kAsFast),
+// the layout with the fewest bytes; if several have the fewest, the first of them.
 size_t FastestLayout(std::span<const LayoutCost> layouts);
 
 // The fastest plan within the budget of a run that leaves choices open, and the solver that found
@@ -53,15 +53,16 @@ struct FastestPlan {
 
   Activity activity{"looking for the fastest plan within memory.budget"};
   memory::Budget budget;
-  std::unique_ptr<StepSolver> solver;  // solver of the chosen layout
+  std::unique_ptr<StepSolver> solver;  // the solver of the chosen layout
   const memory::Candidate* plan = nullptr;
 
-  // Describe: the choices (the layout, then StepSolver::Describe). Reasons: ChoiceReasons for them.
+  // Describe: the choices (the layout, then StepSolver::Describe). Reasons: ChoiceReasons for these
+  // choices.
   std::string Describe() const;
   std::vector<std::string> Reasons(bool used_only) const;
 
  private:
-  std::string layout_;  // text of the chosen layout; empty: no layout is open
+  std::string layout_;  // text of the chosen layout; empty if no layout is open
 };
 
 // Chooses what the file leaves open (FastestPlan).

@@ -17,31 +17,31 @@
 
 namespace plimsoll::trainer {
 
-// The bytes that `size` means. "24GiB" is absolute; "90%" is a part of the machine's memory, or of
-// the GPU's for memory.budget on a GPU; "free - 1GiB" counts from the memory that is free now.
-// UserError, naming `key`, when no byte is left, or when no GPU exists to ask.
+// The bytes that `size` means. "24GiB" is absolute; "90%" is a fraction of the machine's memory, or
+// of the GPU's memory for memory.budget on a GPU; "free - 1GiB" counts from the memory that is free
+// now. Throws a UserError that names `key` if no byte is left, or if there is no GPU to ask.
 int64_t BytesOf(const config::MemorySize& size, const config::RunConfig& config,
                 const std::string& key);
-// memory.budget in bytes, for the complete process; all memory of the GPU if the GPU has less.
+// memory.budget in bytes, for the complete process; if the GPU has less memory, all of its memory.
 int64_t BudgetLine(const config::RunConfig& config);
-// The part of memory.budget and memory.host_budget that is left for the arenas. UserError with
-// ExitCode::kBudgetNotMet when the process without an arena takes more than memory.budget of the
-// GPU.
+// The part of memory.budget and memory.host_budget that is left for the arenas. Throws a UserError
+// with ExitCode::kBudgetNotMet when the process without an arena takes more than memory.budget of
+// the GPU.
 memory::Budget BudgetOf(const config::RunConfig& config);
 
-// The bytes that memory.budget leaves for this plan's arena on the device; nothing without a
+// The bytes that memory.budget leaves for this plan's arena on the device; nullopt without a
 // budget.
 std::optional<int64_t> ArenaBudget(const config::RunConfig& config, const memory::MemoryPlan& plan);
 
-// The allocation that memory.allocator selects. UserError for settings that don't work with
-// caching, and for caching on GPUs of more than one rank.
+// The allocation that memory.allocator selects. Throws a UserError for settings that don't work
+// with caching, and for caching on GPUs of more than one rank.
 memory::Allocation AllocationFrom(const config::RunConfig& config, int64_t ranks);
 
-// UserError when the file leaves a choice open and has no memory.budget to choose within.
+// Throws a UserError when the file leaves a choice open and has no memory.budget to choose within.
 void RequireBudget(const config::RunConfig& config);
 
-// The memory limit of a plan, and its source. It bounds the bytes that a process may take on the
-// device.
+// The memory limit of a plan, and the source of the limit. The limit bounds the bytes that a
+// process may take on the device.
 struct MemoryLine {
   std::string whose;  // "memory.budget", "NVIDIA H200", "90 % of NVIDIA H200", "this machine"
   int64_t bytes = 0;
@@ -53,8 +53,8 @@ struct MemoryLine {
 };
 
 // The limit is memory.budget, or the budget that TakeGpuAsBudget() has set. Without a budget, or if
-// the GPU has less memory than the budget, the limit is the memory of the GPU that the run is
-// planned for; without a budget and a GPU, it is the memory of this machine.
+// the GPU has less memory than the budget, the limit is the memory of the GPU for which the run is
+// planned. Without a budget and a GPU, the limit is the memory of this machine.
 MemoryLine MemoryLineOf(const config::RunConfig& config);
 
 }  // namespace plimsoll::trainer

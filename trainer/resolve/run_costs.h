@@ -15,7 +15,8 @@ namespace plimsoll::trainer {
 
 // A cost model with the built-in rates of the run's device.
 memory::CostModel BuiltInCost(const config::RunConfig& config);
-// A cost model for these programs' nodes: timed on this device, unless memory.calibrate is false.
+// A cost model for the nodes of these programs. It times them on this device, unless
+// memory.calibrate is false.
 memory::CostModel CostModelFor(const config::RunConfig& config,
                                std::span<const graph::Program* const> programs);
 // The source of the model's times: "by rates measured here on 2026-11-20", "by built-in rates of an
@@ -26,7 +27,7 @@ std::string RatesText(const config::RunConfig& config, const memory::CostModel& 
 // that it waits for other stages is not included.
 double PredictSeconds(const CompiledStep& compiled, const memory::CostModel& cost);
 
-// The steps of a pipeline's other stages, in their order; empty without stages.
+// Compiles the steps of a pipeline's other stages, in their order; returns none without stages.
 std::vector<CompiledStep> CompileOtherStages(const models::Model& model, const CompiledStep& first);
 // The average time of a stage's runs, for each kind of run.
 StageSeconds StageSecondsOf(const CompiledStep& compiled, const memory::CostModel& cost);

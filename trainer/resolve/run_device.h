@@ -20,27 +20,27 @@ namespace plimsoll::trainer {
 int OwnCores();
 // A pool of OwnCores() threads for planning; all code that plans at the same time shares the pool.
 std::shared_ptr<ThreadPool> PlanningThreads();
-// ", on 1 of the host's 32 cores: mpirun --bind-to none lets a rank use all" if mpirun, and no one
+// ", on 1 of the host's 32 cores: mpirun --bind-to none lets a rank use all" if mpirun, and nothing
 // else, has bound this process to some of the host's cores; otherwise empty.
 std::string BoundCoresNote();
 // The number of compute threads: train.threads, or one for each of OwnCores().
 int ThreadsFrom(const config::RunConfig& config);
 
-// UserError if the text of a run file says `device: cuda` and this build has no CUDA. Commands that
-// run on the device call this before they load the file: without CUDA, complaints about data or a
-// budget would not help the user.
+// Throws a UserError if the text of a run file says `device: cuda` and this build has no CUDA.
+// Commands that run on the device call this before they load the file: without CUDA, complaints
+// about data or a budget would not help the user.
 void RequireCudaBuild(const std::string& text, const std::string& name,
                       const std::vector<std::string>& sets);
 
-// The device kind of a run, from `device:`; auto means a GPU where this build can use one.
+// The device kind of a run, from `device:`. `auto` means a GPU if this build can use one.
 runtime::DeviceKind DeviceFrom(const config::RunConfig& config);
 // Whether the host's memory is the device's memory, so that placement on the host saves nothing:
 // true on a CPU, unless debug.host_apart asks for a GPU's choices.
 bool IsOneMemory(const config::RunConfig& config);
 // The bytes of a plan that count against memory.budget, without the process's other memory.
 int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& plan);
-// Creates the run's device. The pool must outlive the device. UserError when this build or machine
-// has no such device.
+// Creates the run's device. The pool must outlive the device. Throws a UserError when this build or
+// machine has no such device.
 std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool);
 
 // A GPU and its total memory.
@@ -50,21 +50,21 @@ struct Card {
 };
 // The GPU that `config` names, or else this machine's GPU; nullopt if this machine has no GPU.
 std::optional<Card> CardFrom(const config::RunConfig& config);
-// The name of the GPU that `config` plans for: the one it names, this machine's, or, without one,
-// an NVIDIA H200. Empty on the CPU.
+// The name of the GPU for which `config` plans: the GPU that it names, or this machine's GPU, or
+// else an NVIDIA H200. Empty on the CPU.
 std::string GpuFrom(const config::RunConfig& config);
 
-// UserError if the run has 8-bit linear layers and its GPU has no matrix units for them.
+// Throws a UserError if the run has 8-bit linear layers and its GPU has no matrix units for them.
 void RequireFp8Units(const config::RunConfig& config);
 
 // The mesh's axes in their fixed order, each with the configuration's number of ranks; auto counts
 // as one rank. All code that compiles, runs, writes or prints the axes follows this order.
 Mesh MeshFrom(const config::RunConfig& config);
 
-// The number of ranks in the mesh, also while the mesh is open.
+// The number of ranks in the mesh, even while the sizes of its axes are open.
 int64_t RanksFrom(const config::RunConfig& config);
 
-// A mesh with the same axes, with one rank along each.
+// A mesh with the same axes as MeshFrom, with one rank along each.
 Mesh MeshOfOne();
 
 // Calls config::RequireStarted for ranks that were started, or are planned for. Then sets

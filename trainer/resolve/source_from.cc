@@ -45,8 +45,8 @@ auto OfData(const config::RunConfig& config, const Read& read) {
   }
 }
 
-// The kind of source that data.source names; nullptr: token data. UserError if the model cannot
-// read token data.
+// The kind of source that data.source names; nullptr means token data. Throws a UserError if the
+// model cannot read token data.
 const data::SourceKind* KindOf(const config::RunConfig& config, const models::Model& model) {
   const data::SourceKind* const kind = data::FindSource(config.data.source);
   if (kind != nullptr || model.text_sizes()) return kind;
@@ -222,7 +222,7 @@ int64_t DataWorkersFrom(const config::RunConfig& config) {
   // On the CPU, all cores compute. On a GPU run, only the main thread keeps a core busy.
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return 0;
   // With batches of few samples, many threads would need many buffers in pinned memory.
-  const int64_t samples = config.train.micro_batch;  // 0: not chosen yet
+  const int64_t samples = config.train.micro_batch;  // 0 means not chosen yet
   const int64_t useful = samples > 0 ? kMostBegunBatches * samples : kMostWorkers;
   return std::min<int64_t>({std::max(1, CoresOfRank() - 1), useful, kMostWorkers});
 }

@@ -19,33 +19,34 @@ namespace plimsoll::trainer {
 data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab);
 data::DataSet DataFrom(const config::RunConfig& config, int64_t vocab);
 
-// The samples that a rank reads, in steps of `per_step` data draws.
+// Which samples a rank reads, in steps of `per_step` draws; a draw is one micro-batch.
 data::Draws DrawsFrom(const config::RunConfig& config, int64_t per_step,
                       const MeshPosition& position);
-// Opens the source of training data. UserError when the data cannot fill a step.
+// Opens the source of training data. Throws a UserError when the data cannot fill a step.
 std::unique_ptr<data::Source> SourceFrom(const config::RunConfig& config,
                                          const models::Model& model, const data::Draws& draws);
 
-// The approximate bytes of those files that SourceFrom reads in full. UserError if no such file
-// exists.
+// The approximate bytes of those files that SourceFrom reads in full. Throws a UserError if no such
+// file exists.
 int64_t BytesOfData(const config::RunConfig& config, const models::Model& model);
 // Throws the errors of SourceFrom and RequireAll that names, headers and the beginnings of files
 // reveal. For data that SourceFrom reads in full.
 void CheckData(const config::RunConfig& config, const models::Model& model,
                std::span<const graph::Slot> slots);
-// Fills in the first samples. UserError (data.source) when the source cannot fill one of the slots.
+// Fills in the first samples. Throws a UserError (data.source) when the source cannot fill one of
+// the slots.
 void RequireAll(const config::RunConfig& config, const data::Source& source,
                 std::span<const graph::Slot> slots);
-// Opens the samples of evaluations. UserError when no samples are held out.
+// Opens the samples of evaluations. Throws a UserError when no samples are held out.
 std::unique_ptr<data::Source> HeldOutFrom(const config::RunConfig& config,
                                           const data::Source& source);
-// Warnings, with the place of the key, for keys that have no effect with this data.
+// Warnings, with file and line of the key, about keys that have no effect with this data.
 std::vector<std::string> UnusedKeys(const config::RunConfig& config, const data::Source& source);
 // The key that decides which samples are held out, for messages.
 std::string HeldOutKey(const config::RunConfig& config);
 
-// The number of threads that prepare samples ahead (data.workers); 0: no thread does, or the source
-// has no use for threads.
+// The number of threads that prepare samples ahead (data.workers). 0 means no threads, or a source
+// that has no use for threads.
 int64_t DataWorkersFrom(const config::RunConfig& config);
 // Whether threads could prepare the run's samples.
 bool HasDataWorkers(const config::RunConfig& config);

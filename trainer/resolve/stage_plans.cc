@@ -17,8 +17,8 @@
 namespace plimsoll::trainer {
 namespace {
 
-// UserError for open knobs: stages are planned one by one, so no choice that all stages share can
-// be open.
+// Throws a UserError for open knobs: stages are planned one by one, so no choice that all stages
+// share can be open.
 void RequireClosed(config::RunConfig config) {
   config.checkpointing.policy = config::CheckpointPolicy::kNone;
   if (const char* const key = FirstOpen(config)) {

@@ -33,8 +33,8 @@ class StagePlans {
   // The predicted time of a step over all stages.
   double Seconds() const;
 
-  // Texts: what each stage does, "recompute norm_1". Describe: these texts joined, with the
-  // division of the blocks if it is not the most even one.
+  // Texts: for each stage, what it does: "recompute norm_1". Describe: these texts joined; if
+  // blocks are not divided as evenly as possible, the text also gives the division.
   std::vector<std::string> Texts() const;
   std::string Describe() const;
 
@@ -44,14 +44,15 @@ class StagePlans {
     const memory::Candidate* plan = nullptr;
   };
 
-  // Plans each stage. Returns the first stage for which no plan fits; -1: all stages have a plan.
+  // Plans each stage. Returns the first stage for which no plan fits; −1 if all stages have a plan.
   int64_t Plan();
 
   Activity activity_{"looking for the fastest plan of each stage within memory.budget"};
   config::RunConfig config_;
   memory::Budget budget_;
   std::vector<Stage> stages_;
-  std::string division_;  // text of the solver's division; empty: the file's, or the most even one
+  std::string division_;  // text of the solver's division of blocks; empty if the division is the
+                          // file's or the most even one
 };
 
 }  // namespace plimsoll::trainer

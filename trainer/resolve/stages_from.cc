@@ -52,7 +52,7 @@ std::vector<int64_t> GivenStages(const config::RunConfig& config, int64_t blocks
   return stages;
 }
 
-// UserError if a stage would need more than one activation from another stage.
+// Throws a UserError if a stage would need more than one activation from another stage.
 void RequireStages(const config::RunConfig& config, const models::Model& model,
                    const std::vector<int64_t>& stages) {
   try {

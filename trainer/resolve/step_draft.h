@@ -1,5 +1,5 @@
 // A step whose programs are built except for one decision: which activations are kept. The budget
-// solver finishes the programs from one draft many times.
+// solver finishes programs many times from one draft.
 #pragma once
 
 #include <cstdint>
@@ -28,36 +28,36 @@ class StepDraft {
 
   const config::RunConfig& config() const { return config_; }
   const CompileOptions& options() const { return options_; }
-  // The unfinished training programs, followed by the other programs (times: 0). The latter keep
-  // nothing for a backward pass, so they are the same for all decisions.
+  // The unfinished training programs, followed by the other programs (times: 0). The other programs
+  // keep nothing for a backward pass, so they are the same for all decisions.
   const std::vector<memory::StepProgram>& programs() const { return programs_; }
   // For each objective, the program of the last micro-step, which includes the update.
   const std::vector<std::shared_ptr<const graph::Program>>& bases() const { return bases_; }
   const std::vector<models::Objective>& objectives() const { return objectives_; }
   // True if checkpointing.policy is auto.
   bool open() const;
-  // The number of micro-steps in a finished program; a program of bases() has one.
+  // The number of micro-steps in a finished program; each program in bases() has one micro-step.
   int64_t micro_steps() const { return options_.micro_steps_per_program; }
   // The number of micro-batches whose activations a pipeline stage keeps at once, if the stage's
-  // forward pass is a separate program; 0: the draft has no stages, or is the last stage.
+  // forward pass is a separate program. 0 if the draft has no stages, or is the last stage.
   int64_t slots() const;
-  // The bytes of a slot without the activations that are kept.
+  // The bytes of a slot, which holds one micro-batch in flight, without the kept activations.
   int64_t SlotBytes() const;
-  // Why the micro-steps cannot run block by block; empty: they do, or blocks first is not asked
-  // for.
+  // Why the micro-steps cannot run block by block. Empty if they do, or if train.blocks_first is
+  // off.
   std::string WhyNotBlocksFirst() const;
 
-  // Bytes that stay on the device throughout a step: of the parameters (`parameters`), and of
-  // parameters and optimizer state (`all`).
+  // Bytes that stay on the device throughout a step: `parameters` for the parameters alone, `all`
+  // for parameters and optimizer state.
   struct ResidentBytes {
     int64_t parameters = 0, all = 0;
   };
   ResidentBytes OnDevice() const;
 
-  // The decisions to make in bases(); empty when the file gives a policy. UserError for a pattern
-  // of checkpointing.offload that matches nothing.
+  // The decisions to make in bases(); empty when the file gives a policy. Throws a UserError for a
+  // pattern of checkpointing.offload that matches nothing.
   std::vector<memory::Decision> Decisions() const;
-  // The named policies as assignments, without duplicates.
+  // The named policies, each as an assignment of a retention to each decision, without duplicates.
   std::vector<std::pair<std::string, memory::Fates>> Policies(
       const std::vector<memory::Decision>& decisions) const;
   // The finished programs. Apart: a separate program for each objective. BuildPrograms: objectives
@@ -71,7 +71,7 @@ class StepDraft {
                            const memory::Fates& assignment) const;
 
  private:
-  // Runs the passes after the decision which activations are kept. `loss`: the loss that the
+  // Runs the passes after the decision about which activations to keep. `loss` is the loss that the
   // program trains, or empty.
   void Finish(graph::Program& program, const std::string& loss) const;
   enum class Form { kJoined, kApart, kCut };

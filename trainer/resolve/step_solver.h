@@ -37,7 +37,7 @@ class StepSolver {
   int64_t stage() const;
   const config::RunConfig& ConfigOf(size_t variant) const;
   config::RunConfig ConfigOf(const memory::Candidate& candidate) const;
-  // Why no variant uses a key that the run leaves open; empty: some variant uses it.
+  // Why no variant uses a key that the run leaves open. Empty if some variant uses the key.
   std::string WhyLeftOut(const Knob& knob) const;
   CompileOptions OptionsOf(const memory::Candidate& candidate) const;
 

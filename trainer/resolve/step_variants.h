@@ -1,4 +1,5 @@
-// The alternatives of a run. The draft of each is built when it is first needed.
+// The variants of a run: one for each combination of values of its open knobs. A variant's draft is
+// built when it is first needed.
 #pragma once
 
 #include <cstddef>
@@ -23,11 +24,11 @@ class StepVariants {
 
   size_t size() const { return alternatives_.size(); }
   const config::RunConfig& config(size_t variant) const { return alternatives_[variant]; }
-  // The least bytes on the device throughout a step; 0 if only one variant exists.
+  // The fewest bytes that stay on the device throughout a step; 0 if only one variant exists.
   int64_t LeastDeviceBytes(size_t variant) const { return least_device_bytes_[variant]; }
   // The draft of a variant. Several threads may ask for different drafts at once.
   std::shared_ptr<const StepDraft> Draft(size_t variant) const;
-  // Why train.blocks_first, which the run leaves open, cannot be used; empty: it can.
+  // Why train.blocks_first, which the run leaves open, cannot be used. Empty if it can be used.
   const std::string& why_not_blocks_first() const { return why_not_blocks_first_; }
 
  private:
@@ -44,7 +45,8 @@ class StepVariants {
   const models::Model& model_;
   int64_t stage_;
   std::vector<config::RunConfig> alternatives_;
-  // The drafts by alternative. Alternatives that differ only in how programs are finished share a
+  // The draft of each variant. Variants that differ only in how programs are finished share a
+  // draft.
   // draft.
   std::vector<std::shared_ptr<Shared>> drafts_;
   std::vector<int64_t> least_device_bytes_;

@@ -144,9 +144,9 @@ Needs LimitsWith(const Change& change, Needs limits) {
   return limits;
 }
 
-// The needs of a changed run's smallest plan; nothing if the change is impossible. A coarse search
-// is quick. A plan that fits by it fits by the full search, too, which tells how small the plan
-// becomes.
+// The needs of a changed run's smallest plan; nullopt if the change is impossible. A coarse search
+// is quick: a plan that fits by the coarse search also fits by the full search. The full search
+// finds how small the plan becomes.
 std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse) {
   try {
     if (!config.IsSet("parallel.nccl_max_ctas")) config.parallel.nccl_max_ctas.reset();

@@ -37,7 +37,7 @@ struct SmallestPlan {
   Needs needs;
   memory::MemoryPlan plan;
 };
-// `solver`: any solver of the run; it is searched itself if its rates are the built-in ones.
+// `solver` is any solver of the run. It is used for the search if its rates are the built-in ones.
 SmallestPlan SmallestOf(StepSolver& solver, const Needs& limits);
 
 // A change to a run file, and the needs of the run's smallest plan with that change.
@@ -48,21 +48,22 @@ struct Way {
 };
 
 struct WaysToFit {
-  // Whether the text compares the needs with the device's limit; otherwise with the host's.
+  // Whether the text compares the needs with the device's limit. Otherwise it compares them with
+  // the host's limit.
   bool of_device = true;
-  std::vector<Way> single;  // changes that are enough alone; the smallest change first
-  // If no single change is enough: all changes that do not affect results, together.
+  std::vector<Way> single;  // changes that are enough alone, from the smallest change on
+  // If no single change is enough: all changes together that do not affect results.
   std::optional<Way> together;
-  std::optional<Way> closest;  // among the changes that are not enough
+  std::optional<Way> closest;  // the change with the smallest excess if no change is enough
 
   bool any() const { return !single.empty() || together.has_value(); }
-  // "it would fit with K: V (1.98 GiB) or L: W (2.01 GiB)"; if nothing is enough, `else_do` and the
-  // closest change.
+  // "it would fit with K: V (1.98 GiB) or L: W (2.01 GiB)". If no change is enough, gives `else_do`
+  // and the closest change.
   std::string Text(const std::string& else_do) const;
 };
 
-// `needs`: the needs of the plan that exceeds one or both limits. A way may give a run without
-// memory.budget a budget of 90 % of its GPU, because open choices need a budget.
+// `needs` are the needs of the plan that exceeds one or both limits. A suggested change may give a
+// run without memory.budget a budget of 90 % of its GPU, because open choices need a budget.
 WaysToFit FindWaysToFit(const config::RunConfig& config, const Needs& needs, const Needs& limits);
 
 }  // namespace plimsoll::trainer

@@ -11,14 +11,14 @@
 namespace plimsoll::trainer {
 
 // data.chat_template from the configuration, or else from the snapshot's record, because the
-// configuration of a snapshot alone has no data. `snapshot` may be null. Empty: the run has no
-// template of its own.
+// configuration of a snapshot alone has no data. `snapshot` may be null. Empty means that the run
+// has no template of its own.
 std::string ChatTemplateOfRun(const config::RunConfig& config, const snapshots::Snapshot* snapshot);
 std::string ChatTemplateOfRun(const TrainedModel& trained);
 
 // The text of a template, which is a Jinja file or "chatml". `copy` is an earlier
-// chat_template.jinja, used instead of the file if it exists. Empty without a template; empty, with
-// a warning, if it cannot be read.
+// chat_template.jinja, used instead of the file if it exists. Empty if there is no template or,
+// with a warning, if the template cannot be read.
 std::string ChatTemplateText(const std::string& chat_template, const std::string& copy = "");
 
 }  // namespace plimsoll::trainer

@@ -6,7 +6,7 @@
 namespace plimsoll::trainer {
 
 // `path` is a snapshot, whose tensors are listed, or a run directory, whose snapshots are listed.
-// UserError that names the damaged file and tensor.
+// Throws a UserError that names the damaged file and tensor.
 void RunInspect(const std::string& path);
 
 }  // namespace plimsoll::trainer

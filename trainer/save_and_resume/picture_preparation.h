@@ -20,8 +20,8 @@ bool SegmentsPictures(const models::Model& model);
 // The data settings of the run that wrote a snapshot, from the snapshot's record.
 config::RunConfig RecordedData(const RunRecord& record, const std::string& snapshot);
 
-// Reads the configuration's data to find its picture preparation. Nothing if the data has no
-// pictures; UserError if the data cannot be read.
+// Reads the configuration's data to find its picture preparation. nullopt if the data has no
+// pictures. Throws a UserError if the data cannot be read.
 std::optional<data::ImagePreparation> PreparationBy(const config::RunConfig& config,
                                                     const models::Model& model);
 

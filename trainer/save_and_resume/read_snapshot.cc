@@ -37,7 +37,8 @@ struct MovedRun {
 };
 
 struct PartOf {
-  const models::SplitParameter* split = nullptr;  // nullptr: the part is the complete tensor
+  // nullptr means that the part is the complete tensor.
+  const models::SplitParameter* split = nullptr;
   int64_t rank = 0;
 };
 

@@ -1,4 +1,4 @@
-// Reads a snapshot from disk into a session, on the ranks that wrote it or on others.
+// Reads a snapshot from disk into a session, on the ranks that wrote it or on a different mesh.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +10,19 @@
 
 namespace plimsoll::trainer {
 
-// Whether the histories of carried states (graph::OwnedAs::kHistory) continue, the worst value
-// last. If the snapshot has another history, the history and its states begin at zero.
+// Whether the histories of carried states (graph::OwnedAs::kHistory) continue, from the best value
+// to the worst. If the snapshot's history does not fit the run's, the history and its states begin
+// at zero.
 enum class Histories : uint8_t {
   kContinue,      // the history continues, or this run has none
   kMissing,       // the snapshot has no history
-  kOtherWindow,   // the snapshot's history covers another number of updates
-  kOtherTensors,  // the snapshot's history covers other tensors
+  kOtherWindow,   // the snapshot's history covers a different number of updates than the run's
+  kOtherTensors,  // the snapshot's history covers different tensors than the run's
 };
 
-// Fills the session's state, using the threads of its device's pool. Other ranks may have written
-// the snapshot. UserError if a tensor is damaged, missing or of another kind; the session must not
-// be used then.
+// Fills the session's state, using the threads of its device's pool. The snapshot may be from ranks
+// of a different mesh. Throws a UserError if a tensor is damaged, missing or of an unexpected kind;
+// the session must not be used after such an error.
 Histories ReadSnapshot(const snapshots::Snapshot& snapshot, const models::Model& model,
                        const Ranks& ranks, Session& session);
 

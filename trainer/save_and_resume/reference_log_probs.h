@@ -26,27 +26,28 @@ using PreferenceRows = std::vector<std::shared_ptr<const data::PackedRows>>;
 
 class ReferenceLogProbs {
  public:
-  // Computes the log-probabilities with the session's present weights. The data ranks share the
-  // rows; in the end all ranks have all values. All ranks call this. `base`: the checksum of the
-  // adapters' base, or "". Calls progress(batches done, batches) after each batch. UserError if a
-  // value is not finite.
+  // Computes the log-probabilities with the session's present weights. Each data rank computes some
+  // of the rows; in the end all ranks have all values. All ranks call this. `base` is the checksum
+  // of the adapters' base, or "". Calls progress(batches done, batches) after each batch. Throws a
+  // UserError if a value is not finite.
   static ReferenceLogProbs Compute(Session& session, const PreferenceRows& rows, Ranks& ranks,
                                    const std::string& base,
                                    const std::function<void(int64_t, int64_t)>& progress);
-  // Reads the file. UserError, naming the file, if it is missing or damaged, or belongs to adapters
-  // of another base; with an empty `base`, any base is accepted.
+  // Reads the file. Throws a UserError that names the file if it is missing or damaged, or if it
+  // belongs to adapters over a base other than `base`. With an empty `base`, any base is accepted.
   static ReferenceLogProbs Read(const std::string& path, const std::string& base);
 
   // The bytes of the file.
   std::string Content() const;
 
-  // Sets the reference values of all rows. UserError, naming `path`, if a text is unknown.
+  // Sets the reference values of all rows. Throws a UserError that names `path` if a text is
+  // unknown.
   void Set(const PreferenceRows& rows, const std::string& path) const;
 
   int64_t size() const { return std::ssize(hashes_); }
 
  private:
-  const float* Find(uint64_t hash) const;  // nullptr: unknown text
+  const float* Find(uint64_t hash) const;  // nullptr if the text is unknown
 
   std::vector<uint64_t> hashes_;  // hashes of texts, ascending
   std::vector<float> values_;     // the values of these texts

@@ -13,14 +13,14 @@
 
 namespace plimsoll::trainer {
 
-// UserError, naming a rank, unless all ranks see the first rank's files in `folder`. All ranks call
-// this.
+// Throws a UserError that names a rank unless all ranks see the first rank's files in `folder`. All
+// ranks call this.
 void RequireSharedFolder(const std::string& folder, runtime::RankGroup& ranks);
 
-// Writes this rank's part of the session's state to a shard in `folder`, and waits until it is on
-// disk. With a copy of the state (Session::CopyState) it writes the copy, and may be called on
-// another thread. Returns this rank's argument for ManifestOf(). Calls `progressed` regularly.
-// UserError if the shard cannot be written.
+// Writes this rank's part of the session's state to a shard in `folder`, and waits until the shard
+// is on disk. With a copy of the state (Session::CopyState) it writes the copy, and another thread
+// may call it. Returns this rank's argument for ManifestOf(). Calls `progressed` regularly. Throws
+// a UserError if the shard cannot be written.
 std::string WriteShard(const std::string& folder, const Session& session, const Ranks& ranks,
                        const std::function<void()>& progressed);
 

@@ -27,7 +27,7 @@ namespace plimsoll::trainer {
 class Saver {
  public:
   struct Says {
-    // Called regularly during the work; on any thread.
+    // Called regularly during the work, on any thread.
     std::function<void()> progressed;
     std::function<void(const std::string&)> line;  // prints a message for the user
   };
@@ -56,15 +56,15 @@ class Saver {
   // Drops the snapshot in progress, because its state is useless.
   void GiveUp();
 
-  // complete: whether the newest snapshot is of this step and complete. begun: whether it is
-  // complete or in progress.
+  // complete: whether the newest snapshot is of this step and complete. begun: whether the snapshot
+  // of this step is complete or in progress.
   bool complete(int64_t done) const { return !under_way_ && saved_at_ == done; }
   bool begun(int64_t done) const {
     return under_way_ ? under_way_->step == done : saved_at_ == done;
   }
   void GoesOnFrom(int64_t step) { saved_at_ = step; }
-  // Rolls back to this snapshot, while no other is in progress: removes newer snapshots, which the
-  // run has abandoned.
+  // Rolls back to this snapshot, while no snapshot is in progress: removes newer snapshots, which
+  // the run has abandoned.
   void GoBackTo(int64_t step);
   // Reports the time of the step that followed `done` steps.
   void StepTook(int64_t done, double seconds);
@@ -92,7 +92,7 @@ class Saver {
   Ranks& ranks_;
   RunDirectory& directory_;
   Says says_;
-  std::optional<double> usual_seconds_;  // a step's usual time
+  std::optional<double> usual_seconds_;  // the usual duration of a step
   snapshots::Folder folder_;
   bool recovered_ = false;  // whether leftovers of a killed program were removed
   int64_t saved_at_ = -1;   // number of steps before the newest snapshot

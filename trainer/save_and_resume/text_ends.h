@@ -16,11 +16,13 @@ namespace plimsoll::trainer {
 std::vector<int32_t> TextEnds(const models::Model& model, const std::string& folder);
 
 // The generation_config.json for a model that was initialized from `folder`: that folder's file,
-// with the tokens of TextEnds and the tokenizer's `end` added. Empty: the folder has no such file.
+// with the tokens of TextEnds and the tokenizer's `end` added. Empty means that the folder has no
+// such file.
 std::string GenerationConfigText(const models::Model& model, const std::string& folder,
                                  std::optional<int32_t> end);
 
-// Writes this file next to the model's weights; if the text is empty, removes an earlier file.
+// Writes generation_config.json next to the model's weights. If the text is empty, removes an
+// earlier file.
 void WriteGenerationConfig(const std::string& text, const std::string& folder);
 
 }  // namespace plimsoll::trainer

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kConfigFile = "tokenizer_config.json";
-// Files of a tokenizer next to its vocabulary.
+// Files that may lie next to a tokenizer's vocabulary.
 constexpr const char* kBesideTokenizer[] = {
     kConfigFile, "special_tokens_map.json", "added_tokens.json", "vocab.json", "merges.txt",
     "vocab.txt", data::kChatTemplateFile};

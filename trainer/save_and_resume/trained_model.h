@@ -22,25 +22,26 @@ namespace plimsoll::trainer {
 
 struct TrainedModel {
   std::string folder;  // the folder as the user named it
-  // For a checkpoint alone: defaults, and a context of at most 1024 tokens.
+  // The configuration. For a checkpoint alone it has defaults, and a context of at most 1024
+  // tokens.
   config::Loaded loaded;
   std::string weights;  // the folder of the weights, or of the base weights of an adapter
   std::unique_ptr<models::Model> model;
   bool is_run = false;                          // the folder has a config.yaml
-  std::string adapter;                          // the adapter's folder; empty: no adapter
+  std::string adapter;                          // the adapter's folder; empty means no adapter
   std::optional<snapshots::Snapshot> snapshot;  // holds the weights or the adapter
   bool averages = false;                        // load averaged weights instead of the weights
 
   const config::RunConfig& config() const { return loaded.config; }
-  // The tokenizer, "byte" or a path: `chosen`, else the run's, else the checkpoint's own. Empty:
-  // none is known.
+  // The tokenizer, "byte" or a path: `chosen`, else the run's tokenizer, else the checkpoint's own.
+  // Empty means that no tokenizer is known.
   std::string Tokenizer(const std::string& chosen) const;
   // The tokens that end the model's texts, in addition to its tokenizer's own (text_ends.h).
   std::vector<int32_t> Ends() const;
 };
 
 // `sets` override the run's configuration; `run_file` is a configuration for a Hugging Face folder.
-// UserError if the folder is of no such kind, or lacks the chosen weights.
+// Throws a UserError if the folder is of no such kind, or lacks the chosen weights.
 TrainedModel OpenTrainedModel(const std::string& folder, const std::vector<std::string>& sets,
                               const WeightChoice& choice, const std::string& run_file = "");
 
@@ -59,7 +60,7 @@ std::string DefaultDtype(const TrainedModel& trained, runtime::DeviceKind device
 
 // Options for forward-only programs; the caller chooses the programs. Weights, activations and
 // cache are stored as `dtype`: "fp32", "bf16" or "fp16", with the run's exceptions by op kind
-// (amp.low_ops, amp.fp32_ops). UserError for another type.
+// (amp.low_ops, amp.fp32_ops). Throws a UserError for another type.
 CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& dtype);
 
 // The parts of an inference session's arena, in bytes.

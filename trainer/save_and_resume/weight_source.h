@@ -25,16 +25,16 @@ bool IsSnapshot(const std::string& folder);
 bool IsRunDirectory(const std::string& folder);
 
 // The folder of the chosen weights in a run directory: a snapshot, model/ or adapter/, or their
-// averages; or `path` itself, if it is a snapshot. UserError if the folder does not exist.
+// averages; or `path` itself, if it is a snapshot. Throws a UserError if the folder does not exist.
 std::string FindWeights(std::string path, const WeightChoice& choice);
 
 // The settings of a snapshot's model, adapters and tokenizer, as values for --set. The data, the
 // ranks and the initial adapters need not be available.
 std::vector<std::string> ModelSets(const RunRecord& record);
 
-// The model whose weights the snapshot has; `config` is made from ModelSets(). UserError if the
-// model that model.init_from names has changed; for a snapshot of adapters, also if its weights
-// have changed.
+// The model whose weights the snapshot has; `config` is made from ModelSets(). Throws a UserError
+// if the model that model.init_from names has changed; for a snapshot of adapters, also if its
+// weights have changed.
 std::unique_ptr<models::Model> SavedModel(const RunRecord& record, const config::RunConfig& config,
                                           const std::string& snapshot);
 

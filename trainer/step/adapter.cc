@@ -29,7 +29,8 @@ std::vector<ParameterInfo> SavedBy(const config::RunConfig& config, const models
 void ResolveAdapter(config::RunConfig& config) {
   config::LoraConfig& lora = config.lora;
   if (lora.init_from.empty()) return;
-  // A resolved file contains lora.rank 0 and the other defaults; they do not count as given.
+  // A resolved file contains lora.rank 0 and the other defaults; these do not count as given by the
+  // user.
   const bool any = lora.rank > 0;
   const auto given = [&](const char* name) {
     const config::Key& key = *config::FindKey(name);

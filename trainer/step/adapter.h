@@ -13,34 +13,36 @@
 
 namespace plimsoll::trainer {
 
-// Takes the settings that the configuration leaves open from the adapter in lora.init_from.
-// UserError (lora.init_from) if the folder holds no readable adapter.
+// Takes the settings that the configuration leaves open from the adapter in lora.init_from. Throws
+// a UserError (lora.init_from) if the folder holds no readable adapter.
 void ResolveAdapter(config::RunConfig& config);
 
-// Adds the model's modules without stored weights to lora.modules_to_save: they are trained and
-// stored with the adapter. UserError (lora.modules_to_save) if that is impossible.
+// Adds the model's modules without stored weights to lora.modules_to_save: these modules are
+// trained and stored with the adapter. Throws a UserError (lora.modules_to_save) if that is
+// impossible.
 void AddFreshModules(config::RunConfig& config, const models::Model& model);
 
-// Returns the adapters' settings; they are not enabled unless the run has adapters. UserError
+// Returns the adapters' settings, disabled if the run has no adapters. Throws a UserError
 // (lora.targets, lora.modules_to_save) if the names match no layer or module.
 adapters::Lora LoraFrom(const config::RunConfig& config, const models::Model& model);
 
-// Sets the initial weights of the adapters: from lora.init_from, or else by InitializeAdapter with
-// model.seed. `fresh`: newly initialized parameters, which lora.init_from may lack.
+// Sets the adapters' initial weights: loads lora.init_from or, without it, calls InitializeAdapter
+// with model.seed. `fresh` names the newly initialized parameters, which lora.init_from may lack.
 void StartAdapter(Session& session, const models::Model& model, const config::RunConfig& config,
                   std::span<const std::string> fresh);
 
-// UserError if the weights in the folder `base` do not have the checksum (models::WeightsChecksum)
-// of the base that `adapter`, an adapter or snapshot, was trained with. An empty `checksum` is
-// unknown and passes.
+// Throws a UserError if the weights in the folder `base` differ in checksum
+// (models::WeightsChecksum) from the base weights with which `adapter`, an adapter or snapshot, was
+// trained. An empty `checksum` means unknown and passes.
 void RequireBase(const std::string& checksum, const std::string& adapter, const std::string& base);
 
 // Throws a UserError if `adapter`, the name of an adapter or a snapshot, was trained with random
 // base weights, because no file has these weights.
 void RequireStoredModel(const config::RunConfig& config, const std::string& adapter);
 
-// Sets initial values that depend on seed and name alone. With them the model computes the same as
-// without adapters. InitializeAdapter and LoadAdapter do nothing if the session has no adapters.
+// Sets initial values that depend on the seed and the names alone. With these values the model
+// computes the same as without adapters. InitializeAdapter and LoadAdapter do nothing if the
+// session has no adapters.
 void InitializeAdapter(Session& session, uint64_t seed);
 // Loads the adapters from a folder in PEFT's format (adapters/peft.h).
 void LoadAdapter(Session& session, const models::Model& model, const std::string& folder,

@@ -23,7 +23,7 @@ Value Take(graph::Builder& g, const Tensor& tensor) {
   return g.Persistent(tensor.name, tensor.role, tensor.type, tensor.owner);
 }
 
-// The rank's own part of the weight, if it has only that part's average.
+// The rank's own shard of the weight, if the rank has only the average of that shard.
 Value TakeOwn(graph::Builder& g, Value weight, Value average) {
   if (g.shape(average) == g.shape(weight)) return weight;
   const Value own = ops::OwnPart(g, weight, kDataAxis, g.shape(average), "own");
@@ -40,7 +40,8 @@ std::unique_ptr<Program> ExchangeAverages(std::span<const Program* const> step) 
   g.set_phase(graph::Phase::kUpdate);
   g.set_made_by("averages");
   for (const Program* of_step : step) {
-    std::map<std::string_view, const Tensor*> masters, averages;  // tensors by owner
+    // Map an owner's name to its tensor.
+    std::map<std::string_view, const Tensor*> masters, averages;
     for (const Tensor& tensor : of_step->tensors()) {
       if (!tensor.owner || tensor.alias) continue;
       if (tensor.role == Role::kMaster) masters[tensor.owner->name] = &tensor;

@@ -1,10 +1,10 @@
-// The program that exchanges weights with their EMA (optimizer.ema). Evaluating and saving then
-// read averages without knowing of them.
+// The program that exchanges weights with their EMA (optimizer.ema). After the exchange, evaluating
+// and saving read averages instead of weights.
 //
 //   update    %w, %w.ema, %w.remainder = exchange_average(%w, %w.ema, %w.remainder)
 //
-// With ZeRO 1 and 2 a rank exchanges its own part of a sharded weight; the other parts are gathered
-// before the weight is read. State on the host is staged as in an update.
+// With ZeRO 1 and 2 a rank exchanges its own shard of a sharded weight; the other shards are
+// gathered before the weight is read. State on the host is staged as in an update.
 #pragma once
 
 #include <memory>

@@ -47,12 +47,12 @@ std::vector<std::string> OwnStates(std::span<const Program* const> step) {
 
 namespace {
 
-// A group may hold 1/kGroups of all bytes, even if that exceeds snapshot_group_bytes. This limits
-// the number of groups to about 2 × kGroups. The limit matters because a recorded step has a wait
-// node for each group, also in steps without a snapshot.
+// A group may hold 1/kGroups of all bytes, even if that exceeds snapshot_group_bytes. So there are
+// at most about 2 × kGroups groups. This limit matters because a recorded step has a wait node for
+// each group, even in steps without a snapshot.
 constexpr int64_t kGroups = 64;
 
-// For each tensor that the step changes, the number of nodes before the first one that changes it.
+// Maps a tensor that the step changes to the number of nodes before the first node that changes it.
 std::unordered_map<std::string, int64_t> FirstChanges(std::span<const Program* const> step) {
   std::unordered_map<std::string, int64_t> first;
   int64_t at = 0;
@@ -69,15 +69,14 @@ std::unordered_map<std::string, int64_t> FirstChanges(std::span<const Program* c
 
 struct Copied {
   const Tensor* tensor;
-  bool in_parts;   // each rank copies a part
-  int64_t bytes;   // bytes of the copy
+  bool in_parts;   // whether each rank copies only its part
+  int64_t bytes;   // size of the copy in bytes
   size_t number;   // index in CarriedState()
-  int64_t change;  // first change, from FirstChanges()
+  int64_t change;  // the tensor's value in FirstChanges()
 };
 
-// Groups the tensors to copy, in the order in which the step changes them. Within a group tensors
-// keep the order of CarriedState(), in which neighbours are adjacent in memory and are copied at
-// once.
+// Groups the tensors to copy, in the order in which the step changes them. Within a group, tensors
+// keep the order of CarriedState(): neighbours are then adjacent in memory and are copied at once.
 std::vector<std::vector<Copied>> GroupsToCopy(std::span<const Program* const> step,
                                               const CompileOptions& options) {
   const std::unordered_map<std::string, int64_t> first = FirstChanges(step);

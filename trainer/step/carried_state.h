@@ -21,20 +21,20 @@
 
 namespace plimsoll::trainer {
 
-// The tensors of the training state in a step's programs, each once, in the programs' order. Leaves
-// out the parameters named in `left_out`.
+// The tensors of the training state in a step's programs, each once, in the programs' order.
+// Parameters named in `left_out` are excluded.
 std::vector<const graph::Tensor*> CarriedState(std::span<const graph::Program* const> step,
                                                std::span<const std::string> left_out = {});
 
-// The names of the states of which each data rank has its own value.
+// The names of the states for which each data rank has its own value.
 std::vector<std::string> OwnStates(std::span<const graph::Program* const> step);
 
-// The program that copies the training state. The copies lie next to the arena on a GPU, and within
-// the arena if host and device share their memory.
+// The program that copies the training state. On a GPU the copies are outside the arena; if host
+// and device share memory, the copies are in the arena.
 std::unique_ptr<graph::Program> CopyCarriedState(std::span<const graph::Program* const> step,
                                                  const CompileOptions& options);
 
-// The name of the copy of that tensor.
+// The name of the copy of `tensor`.
 std::string CopyName(const std::string& tensor);
 
 }  // namespace plimsoll::trainer

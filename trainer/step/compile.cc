@@ -37,8 +37,9 @@ using graph::OfObjective;
 using graph::PassPipeline;
 using graph::Program;
 
-// The number of new tokens that one run of the program `prefill` takes. It is enough for full
-// matrix products, and small compared with the context, so activations take little memory.
+// The number of new tokens that one run of the program `prefill` takes. The number is large enough
+// for efficient matrix products, and small compared with the context, so activations take little
+// memory.
 constexpr int64_t kPrefillTokens = 128;
 
 class Compiler {
@@ -114,8 +115,8 @@ class Compiler {
   }
 
  private:
-  // Chooses one type for a tensor in all programs. Only the losses decide: other tensors that
-  // metrics read do not change the types.
+  // Chooses one type for each tensor, the same in all programs. Only the losses decide: other
+  // tensors that metrics read do not change the types.
   void ChooseTypes() {
     std::set<std::string> wide;
     for (const models::Objective& objective : objectives_) {
@@ -154,7 +155,7 @@ class Compiler {
     }
   }
 
-  // The entries of an objective's update, with their programs, each of one micro-step.
+  // The entries, and their programs, of one update of an objective; each entry is one micro-step.
   std::vector<StepEntry> Update(int index) {
     const models::Objective& objective = objectives_[static_cast<size_t>(index)];
     const int64_t count = options_.accumulate;
@@ -182,7 +183,7 @@ class Compiler {
     return update;
   }
 
-  // The programs of an objective and the entries of all its updates.
+  // Adds the programs of an objective and the entries of all its updates.
   void Train(int index) {
     const models::Objective& objective = objectives_[static_cast<size_t>(index)];
     const std::vector<StepEntry> update = Update(index);
@@ -201,7 +202,7 @@ class Compiler {
     }
   }
 
-  // Joins programs. Drafts are not joined, because each must still be finished.
+  // Joins programs. Drafts are not joined, because each draft must still be finished.
   void JoinPrograms() {
     if (options_.draft || Stopped()) return;
     ProgramJoiner joiner(options_, objectives_, result_.programs, result_.step.entries, runner());
@@ -231,8 +232,8 @@ class Compiler {
 
   void CountFlops(const StepEntry& entry) {
     const Program& program = *result_.programs[entry.program];
-    // All ranks of a data group share the work on the same sequences, except that each stage has
-    // its own part of the model.
+    // All ranks of a data group work on the same sequences; but each stage computes only its own
+    // part of the model.
     const Mesh& mesh = options_.mesh;
     const int64_t sharing = mesh.size() / (mesh.ranks(kDataAxis) * mesh.ranks(kPipelineAxis));
     for (const graph::Node& node : program.nodes()) {
@@ -306,7 +307,8 @@ class Compiler {
     const graph::Value result = logits ? outputs.logits : outputs.loss;
     const std::string result_name = logits ? "logits" : OfObjective(purpose.objective.name, "loss");
     program->Rename(result, result_name);
-    // Carried tensors are shared by name. This slot has another shape, so it needs another name.
+    // Carried tensors are shared by name. This program's slot has a different shape from the step's
+    // slot, so it needs a different name.
     if (logits) program->Rename(program->Require("tokens"), name + ".tokens");
     // In training, autodiff decides how metrics are carried.
     program->mutable_tensor(result).role = graph::Role::kMetric;
@@ -337,7 +339,7 @@ class Compiler {
     if (!logits && HasStages(options_)) NoteTables(*program);
 
     parallel::TensorParallelOptions tensor = TensorParallelFrom(options_, result_.split);
-    if (logits) tensor.sequence = false;  // only the last of the tokens needs logits
+    if (logits) tensor.sequence = false;  // only the last token needs logits
     const std::set<Slice> slices = options_.draft
                                        ? std::set{Slice::kDraft}
                                        : std::set{Slice::kDraft, Slice::kTags, Slice::kFinish};
@@ -365,7 +367,7 @@ class Compiler {
     }
   }
 
-  // Whether debug.stop_after has ended the passes: then programs stay as they are.
+  // Whether debug.stop_after has ended the passes. Then programs stay as they are.
   bool Stopped() const {
     return std::ranges::find(result_.passes, options_.stop_after, &graph::PassReport::pass) !=
            result_.passes.end();
@@ -401,8 +403,9 @@ class Compiler {
   CompileOptions options_;
   std::set<std::string, std::less<>> kept_;  // tensors of a stage's slots (CutIntoPhases)
   const std::vector<models::Objective> objectives_;
-  std::map<std::string, int64_t> draw_of_;  // the first draw of each objective's last update
-  // Metrics by objective.
+  // Maps an objective's name to the first draw of its last update.
+  std::map<std::string, int64_t> draw_of_;
+  // Map an objective's name to its metrics.
   std::map<std::string, std::vector<MetricInfo>> of_steps_, of_evaluations_;
   CompiledStep result_;
 };

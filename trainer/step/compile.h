@@ -28,7 +28,7 @@ struct CompiledStep {
   std::vector<MetricInfo> metrics;            // metrics of the step and of evaluation, by objective
   std::vector<models::StateInfo> states;      // states of the model
   memory::MemoryPlan plan;
-  int64_t input_place_bytes = 0;  // bytes of one of CompileOptions::input_places
+  int64_t input_place_bytes = 0;  // bytes of one input place (CompileOptions::input_places)
   // The model's data inputs, including those that only other stages read.
   std::vector<std::pair<std::string, graph::TensorType>> inputs;
   std::set<std::string> tables;  // parameters that the first and the last stage both have
@@ -38,9 +38,9 @@ struct CompiledStep {
   std::map<std::string, models::SplitParameter> split;
   std::vector<graph::PassReport> passes;
   double flops_per_step = 0;  // FLOPs of all micro-steps and updates, as the ops count them
-  // The FLOPs of the model's mathematics in a step, over all ranks that work on the same sequences:
-  // those of matrix products (graph::Cost::products), without recomputation. The numerator of model
-  // FLOPs utilisation.
+  // The FLOPs of the model's mathematics in a step, over all ranks that work on the same sequences.
+  // Only matrix products count (graph::Cost::products), without recomputation. This is the
+  // numerator of model FLOPs utilisation (MFU).
   double model_flops = 0;
   double model_flops_of_codes = 0;  // the part of model_flops in products of 8-bit codes
 
@@ -58,19 +58,19 @@ struct ParameterCounts {
   int64_t trained = 0;
 };
 ParameterCounts CountParameters(const models::Model& model, const CompileOptions& options);
-// "124M parameters"; also says how many are trained, if not all are.
+// Text such as "124M parameters". Also gives the number of trained parameters if some are frozen.
 std::string ParametersText(const models::Model& model, const CompileOptions& options);
 
 // CompiledStep::model_flops for each token of the data.
 double ModelFlopsPerToken(const CompiledStep& compiled);
 // FLOPs of recomputation in a step, on this rank.
 double RecomputeFlops(const CompiledStep& compiled);
-// Sums `of(program, node)` over the nodes that a step runs.
+// Sums `of(program, node)` over the nodes that a step executes.
 double OverStep(const CompiledStep& compiled,
                 const std::function<double(const graph::Program&, const graph::Node&)>& of);
 
-// Compiles the model. An independent checker has checked the plan. InternalError if a pass or the
-// plan is wrong.
+// Compiles the model and plans its memory; an independent checker verifies the plan. Throws an
+// InternalError if a pass or the plan is wrong.
 CompiledStep Compile(const models::Model& model, const CompileOptions& options);
 
 }  // namespace plimsoll::trainer

@@ -6,8 +6,8 @@
 namespace plimsoll::trainer {
 
 DataReads::DataReads(const StepPrograms& step) {
-  int64_t held = -1;  // the first draw of the last run
-  int64_t next = -1;  // the draw after the last one read
+  int64_t held = -1;  // the first draw of the previous run
+  int64_t next = -1;  // the draw after the draw that was read last
   for (const StepEntry& entry : step.entries) {
     if (!BeginsMicroSteps(entry.action)) continue;
     int64_t draw = entry.draw, reads = entry.times * entry.micro_steps;

@@ -1,6 +1,6 @@
-// The order in which the runs of a step read its draws of data (a draw is one micro-batch). With
-// accumulation, an objective that shares the data of an earlier one reads these draws again, from
-// the first.
+// The order in which the program runs of a step read the step's data. A draw is one micro-batch of
+// data. With accumulation, an objective that shares the data of an earlier objective reads the same
+// draws again, from the first one.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,14 @@ namespace plimsoll::trainer {
 class DataReads {
  public:
   DataReads() = default;
-  // A run with the draws of the run before it reads nothing: the data is still in place.
+  // A run with the same draws as the run before it reads nothing, because the data is still in its
+  // buffers.
   explicit DataReads(const StepPrograms& step);
 
-  int64_t count() const { return count_; }  // number of reads in a step; at least its draws
-  // The draw of a step's read number `read`, 0 ≤ read < count().
+  int64_t count() const {
+    return count_;
+  }  // number of reads in a step; at least the number of draws
+  // The draw that read number `read` of a step reads, 0 ≤ read < count().
   int64_t DrawOf(int64_t read) const;
 
  private:

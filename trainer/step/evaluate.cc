@@ -12,7 +12,7 @@ std::vector<StepMetrics> EvaluateBatches(Session& session, const data::HeldOutBa
   }
   std::vector<StepMetrics> all(session.objectives());
   for (int64_t i = 0; i < batches.count(); ++i) {
-    // A stage of a pipeline may read no data; then it has no slots.
+    // A pipeline stage that reads no data has no slots.
     if (!session.slots().empty()) batches.Fill(i, session.slots());
     const std::span<const StepMetrics> metrics = session.Evaluate(targets, batches.CountSamples());
     for (size_t objective = 0; objective < all.size(); ++objective) {

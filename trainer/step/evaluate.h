@@ -1,4 +1,4 @@
-// The metrics of a model over held-out samples.
+// Computes a model's metrics on held-out samples.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace plimsoll::trainer {
 
-// The metrics of each objective over all batches; a loss is the mean over all targets of its
-// objective. The session must be compiled to evaluate batches of that size. `progress` is called
-// after every batch.
+// Returns the metrics of each objective over all batches. A loss is the mean over all targets of
+// its objective. The session must be compiled to evaluate batches of this size. `progress` is
+// called after every batch.
 std::vector<StepMetrics> EvaluateBatches(
     Session& session, const data::HeldOutBatches& batches,
     const std::function<void(int64_t done)>& progress = nullptr);
 
-// The same metrics with averaged weights (Session::ExchangeAverages). Returns `of_weights`, the
-// metrics of the weights themselves, while no averages exist.
+// Like EvaluateBatches, but with averaged weights (Session::ExchangeAverages). If no averages exist
+// yet, returns `of_weights`, the metrics of the weights themselves.
 std::vector<StepMetrics> EvaluateAverages(Session& session, const data::HeldOutBatches& batches,
                                           const std::vector<StepMetrics>& of_weights,
                                           const std::function<void(int64_t done)>& progress);

@@ -14,10 +14,11 @@ namespace {
 
 constexpr int64_t kAlignment = 256;  // alignment of a slot in a place
 
-// Adds the bytes of the data that a program's first micro-step reads, by name.
+// Adds the data inputs that a program's first micro-step reads to `bytes`, which maps an input's
+// name to its bytes.
 void AddData(const graph::Program& program, const std::set<std::string, std::less<>>& no_data,
              std::map<std::string, int64_t>& bytes) {
-  std::set<graph::TensorId> read;  // tensors that nodes read, directly or through an alias
+  std::set<graph::TensorId> read;  // tensors that nodes read, directly or through a view
   for (const graph::Node& node : program.nodes()) {
     for (const graph::TensorId id : graph::Present(node.inputs)) read.insert(program.Root(id));
   }

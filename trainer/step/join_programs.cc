@@ -26,7 +26,7 @@ void ProgramJoiner::JoinMicroSteps() {
   const auto own = [shared = UpdateInputs(objectives_)](const graph::Tensor& tensor) {
     return tensor.role == graph::Role::kInput && !shared.contains(tensor.name);
   };
-  std::map<std::vector<int>, int> made;  // joined programs, by their micro-steps' programs
+  std::map<std::vector<int>, int> made;  // maps the programs of micro-steps to their joined program
   std::vector<StepEntry> joined;
   std::vector<int> micro_steps;
   StepEntry next;
@@ -107,7 +107,7 @@ void ProgramJoiner::JoinUpdates() {
 
 void ProgramJoiner::DropUnused() {
   ProgramList programs;
-  std::map<int, int> now;  // new indices of programs, by old ones
+  std::map<int, int> now;  // maps a program's old index to its new index
   for (StepEntry& entry : entries_) {
     const auto [there, fresh] =
         now.try_emplace(entry.program, static_cast<int>(std::ssize(programs)));

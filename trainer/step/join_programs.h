@@ -17,8 +17,7 @@ namespace plimsoll::trainer {
 
 class ProgramJoiner {
  public:
-  // The references must outlive this object. The entries name the programs; programs that no entry
-  // names are dropped.
+  // The references must outlive this object. Drops programs that no entry names.
   ProgramJoiner(const CompileOptions& options, const std::vector<models::Objective>& objectives,
                 ProgramList& programs, std::vector<StepEntry>& entries, PassRunner run)
       : options_(options),
@@ -27,11 +26,11 @@ class ProgramJoiner {
         entries_(entries),
         run_(std::move(run)) {}
 
-  // Joins options.micro_steps_per_program micro-steps into one program. InternalError if they do
-  // not divide an update.
+  // Joins options.micro_steps_per_program micro-steps into one program. Throws an InternalError if
+  // that number does not divide the micro-steps of an update.
   void JoinMicroSteps();
-  // Joins an objective's first update to the program of the last update before it, if both read the
-  // same data.
+  // Joins an objective's first update to the program of the update before it, if both updates read
+  // the same data.
   void JoinUpdates();
 
  private:
@@ -39,7 +38,7 @@ class ProgramJoiner {
   bool Joins(const StepEntry& before, const StepEntry& entry) const;
   std::string NameOf(const StepEntry& entry) const;  // the name of the entry's joined program
   // Joins the programs with these indices into one and returns its index. Tensors for which `own`
-  // is true stay separate for each program.
+  // returns true stay separate for each program.
   int Join(const std::vector<int>& programs, const std::string& name, Slice slice,
            std::function<bool(const graph::Tensor&)> own);
   void DropUnused();

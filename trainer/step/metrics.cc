@@ -20,8 +20,8 @@ using graph::Value;
   throw InternalError("metric '" + metric + "' " + problem);
 }
 
-// Copies the value into a tensor of its own: the model's value may be its loss, an input, a view,
-// or a result that the backward pass recomputes.
+// Copies the value into a tensor of its own, because the model's value may be the loss, an input, a
+// view, or a result that the backward pass recomputes.
 Value Own(Builder& g, Value value, const std::string& metric, const std::string& name) {
   if (value == kNoTensor) Fail(metric, "is the sum of nothing");
   const DType dtype = g.dtype(value);
@@ -79,7 +79,7 @@ const MetricSum& EvaluatedMetric::Sum(std::span<const StepMetrics> objectives) c
 
 std::vector<EvaluatedMetric> EvaluatedMetrics(std::span<const MetricInfo> metrics) {
   std::vector<EvaluatedMetric> evaluated;
-  std::vector<size_t> declared;  // metrics declared so far, by objective
+  std::vector<size_t> declared;  // for each objective, the number of metrics declared so far
   bool averaged = false;
   for (const MetricInfo& metric : metrics) {
     declared.resize(static_cast<size_t>(metric.objective) + 1, 0);

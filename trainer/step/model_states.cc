@@ -12,7 +12,7 @@ using graph::Value;
 namespace {
 
 // Makes the node that computes `next` write to `pending` directly, if nothing else reads `next`.
-// Returns whether it does.
+// Returns whether the node does so.
 bool WriteInPlace(graph::Program& program, Value next, Value pending) {
   if (program.tensor(next).persistent || program.tensor(next).alias) return false;
   graph::Node* maker = nullptr;

@@ -13,8 +13,8 @@
 //
 // With OverMicroSteps::kMax: %state.pending = max_magnitude(%next, %state.pending).
 //
-// So all micro-steps read the value that the step began with, and a skipped step does not change
-// it.
+// So all micro-steps read a state's value at the beginning of the step, and a skipped step does not
+// change the state.
 #pragma once
 
 #include <span>
@@ -25,10 +25,10 @@
 
 namespace plimsoll::trainer {
 
-// Makes a forward pass write the new values of its states to their pending tensors, which the next
-// micro-step or the update reads. With Carry::kAccumulate the pass starts from the pending values
-// of the micro-step before it, or adds to them (OverMicroSteps::kSum, kMean and kMax);
-// otherwise it starts from the states themselves.
+// Makes a forward pass write the new values of its states to pending tensors, which the next
+// micro-step or the update reads. With Carry::kAccumulate the pass starts from, or adds to
+// (OverMicroSteps::kSum, kMean and kMax), the pending values of the micro-step before it. Otherwise
+// the pass starts from the states themselves.
 void CarryStates(graph::Builder& builder, std::span<const models::StateUpdate> updates,
                  graph::Carry carry);
 

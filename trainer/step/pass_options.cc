@@ -115,7 +115,7 @@ optim::UpdateInBackwardOptions InBackwardFrom(const Making& m, bool joined) {
 }
 
 // If nothing else is copied from the host, offloaded activations are fetched just in time. The
-// times come from built-in rates, because a program must not depend on measurements.
+// predicted times come from built-in rates, because a program must not depend on measurements.
 checkpointing::OffloadOptions OffloadFrom(const CompileOptions& options) {
   if (options.device != runtime::DeviceKind::kCuda || options.on_host.any()) return {};
   const auto rates = std::make_shared<memory::DeviceRates>(memory::DeviceRates::Gpu(options.gpu));

@@ -23,20 +23,20 @@
 
 namespace plimsoll::trainer {
 
-// The stage of ZeRO in training; 0 with one data rank, which has nothing to shard.
+// The ZeRO stage in training. Returns 0 for one data rank, because one rank has nothing to shard.
 int64_t ZeroOf(const CompileOptions& options);
 
-// Whether weights stay sharded over data ranks. Weights on the host are sharded with any stage of
-// ZeRO, because the link from host to device is slower than the links between ranks.
+// Whether weights stay sharded over data ranks. Weights on the host are sharded with any ZeRO
+// stage, because the link from host to device is slower than the links between ranks.
 bool DividesWeights(const CompileOptions& options);
 
-// The options of tensor parallelism for the parameters that it splits.
+// The tensor-parallelism options for the parameters in `split`.
 parallel::TensorParallelOptions TensorParallelFrom(
     const CompileOptions& options, const std::map<std::string, models::SplitParameter>& split);
 
 // Whether the model is cut into pipeline stages.
 bool HasStages(const CompileOptions& options);
-// Whether a stage's programs for that purpose are cut by their phases
+// Whether a stage's programs for `purpose` are cut into their phases
 // (trainer/step/stage_programs.h).
 bool IsCutIntoParts(const CompileOptions& options, const Purpose& purpose);
 

@@ -71,15 +71,16 @@ class LeftOut : public Pass {
   const Facts gives_;
 };
 
-// Only training uses FP8: evaluation and generation use the 16-bit weights that are exported.
+// Only training uses FP8: evaluation and generation use the 16-bit weights, which are also
+// exported.
 bool HasFp8(const Making& m, Slice) { return m.options.amp.fp8.enabled && m.trains(); }
 
-// Whether it is a training program to which no micro-steps are joined later.
+// Whether this is a training program to which no micro-steps are joined later.
 bool IsNotJoined(const Making& m, Slice) {
   return m.trains() && m.options.micro_steps_per_program == 1;
 }
 
-// Whether ranks gather weights after each rank has updated its own part.
+// Whether ranks gather weights after each rank has updated its own shard.
 bool GathersUpdated(const Making& m, Slice) {
   return m.trains() && ZeroOf(m.options) > 0 && !DividesWeights(m.options) &&
          m.purpose.carry != Carry::kAccumulate;
@@ -94,15 +95,15 @@ bool NeedsScratch(const Making& m, Slice slice) {
 
 bool Divides(const Making& m, Slice) { return DividesWeights(m.options); }
 
-// Whether ranks gather 8-bit codes of weights. Excludes weights on the host: they would be copied
-// to the device a second time, for their largest magnitudes, before the first gather. Gathering
-// codes on a GPU over NCCL is untested.
+// Whether ranks gather 8-bit codes of weights. Weights on the host are excluded: to find their
+// largest magnitudes, they would be copied to the device once more before the first gather.
+// Gathering codes on a GPU over NCCL is untested.
 bool GathersCodes(const Making& m, Slice slice) {
   return m.options.device == runtime::DeviceKind::kCpu && HasFp8(m, slice) &&
          DividesWeights(m.options) && !m.options.on_host.weights;
 }
 
-// Whether updates may move. They may once no micro-step will be joined any more.
+// Whether updates may move. They may once no further micro-step will be joined.
 bool HasUpdates(const Making& m, Slice slice) {
   return m.purpose.update && (slice == Slice::kJoin ? m.joins_all() : IsNotJoined(m, slice));
 }
@@ -117,7 +118,7 @@ bool CopiesFromHost(const Making& m, Slice slice) {
 bool Always(const Making&, Slice) { return true; }
 bool Trains(const Making& m, Slice) { return m.trains(); }
 
-// The purpose of the programs of an update's last micro-step, for any objective.
+// The purpose of a program for an update's last micro-step, for any objective.
 Purpose OfLastMicroStep() {
   return {.kind = ProgramKind::kTrain, .update = true, .metrics = {"loss"}};
 }

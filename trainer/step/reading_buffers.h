@@ -34,14 +34,14 @@ class ReadingBuffers {
   std::span<const StagingBuffer> buffers() const { return buffers_; }
 
  private:
-  // Fits in a core's cache, for the CPU to convert elements, and makes the cost of system calls
-  // negligible.
+  // One buffer fits in a core's cache, where the CPU converts elements, and is large enough to make
+  // the cost of system calls negligible.
   static constexpr size_t kBytes = size_t{512} << 10;
-  // The GPU reads one of a thread's buffers while the thread fills another. Larger buffers need
-  // fewer waits.
+  // The GPU reads one of a thread's buffers while the thread fills another one. Buffers larger than
+  // those for the CPU need fewer waits.
   static constexpr size_t kBytesForGpu = size_t{2} << 20;
   static constexpr int kOfThreadForGpu = 3;
-  static constexpr int kMostForGpu = 48;  // limits pinned memory, because pinning takes time
+  static constexpr int kMostForGpu = 48;  // limits pinned memory, because pinning memory takes time
 
   Session& session_;
   std::vector<StagingBuffer> buffers_;

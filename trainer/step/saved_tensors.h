@@ -1,4 +1,4 @@
-// Reads the unsharded tensors of a snapshot: joins the parts that the tensor ranks saved.
+// Reads the unsharded tensors of a snapshot: joins the shards that the tensor-parallel ranks saved.
 #pragma once
 
 #include <cstddef>
@@ -23,40 +23,45 @@ namespace plimsoll::trainer {
 
 class SavedTensors {
  public:
-  // The snapshot is from a run of `model` with these adapters, if any. Both must outlive this
-  // object. With `averages`, parameters and states are read as their saved averages (EMA);
-  // UserError (--ema) if the snapshot has none.
+  // `snapshot` is from a run of `model` with the adapters `lora`, if any. `snapshot` and `model`
+  // must outlive this object. With `averages`, parameters and states are read as their saved
+  // averages (EMA). Throws a UserError (--ema) if the snapshot has no averages.
   SavedTensors(const snapshots::Snapshot& snapshot, const models::Model& model,
                const adapters::Lora& lora, bool averages = false);
 
-  int64_t tensor_ranks() const { return tensor_ranks_; }  // of the run that wrote the snapshot
-  // How those ranks split a parameter and its state; nullptr: each rank has all of it.
+  int64_t tensor_ranks() const {
+    return tensor_ranks_;
+  }  // number in the run that wrote the snapshot
+  // How the tensor ranks of that run split a parameter and its state. nullptr means that each rank
+  // has the full parameter.
   const models::SplitParameter* SplitOf(const std::string& parameter) const;
 
-  // The tensor's first part, which tells its type; nullptr if the tensor does not exist.
+  // The tensor's first saved part, which has the tensor's type. Returns nullptr if the tensor does
+  // not exist.
   const snapshots::TensorRecord* Find(const std::string& name) const;
-  // A part of the tensor that `owner` owns in the role `as`; nullptr if there is no such tensor.
+  // A saved part of the tensor that `owner` owns in the role `as`. Returns nullptr if no such
+  // tensor exists.
   const snapshots::TensorRecord* FindOwned(const std::string& owner, graph::OwnedAs as,
                                            int64_t part = 0) const;
 
-  // The bytes of the tensor `name`, which is `parameter` or belongs to it. Reads nothing else from
-  // the file. 8-bit state is returned as float32 numbers, because each rank quantized blocks of its
-  // own. UserError if the tensor is damaged, missing or of another size.
+  // The bytes of the tensor `name`, which is `parameter` or belongs to `parameter`. Reads nothing
+  // else from the file. 8-bit state is returned as float32 numbers, because each rank quantized its
+  // own blocks. Throws a UserError if the tensor is damaged, missing or of an unexpected size.
   std::vector<std::byte> Read(const std::string& name, const std::string& parameter) const;
 
-  // A parameter as float32, joined from its stored tensors. Throws the same errors.
+  // A parameter as float32, joined from its stored tensors. Throws the same errors as Read.
   std::vector<float> ReadParameter(const models::ParameterInfo& parameter) const;
 
-  // Reads many parameters in pieces, on the pool's threads. A parameter that the snapshot stores as
-  // one unsplit tensor without a remainder is never in memory as a whole. `take` is as for
-  // models::LoadWeights, but checksums of the elements passed to it are verified only when the call
-  // returns.
+  // Reads many parameters chunk by chunk on the pool's threads. A parameter that is stored as one
+  // unsplit tensor without a remainder is never in memory as a whole. `take` is as for
+  // models::LoadWeights, but the checksums of elements are verified only when the call returns,
+  // after `take` has received them.
   void Load(std::span<const models::ParameterInfo> parameters,
             std::span<const StagingBuffer> buffers, ThreadPool& pool,
             models::TakeElements take) const;
 
-  // A state's value for a rank that did not save one. If each rank had its own value, returns the
-  // one that StateInfo::OnOtherRanks asks for. Throws the same errors.
+  // A state's value for a rank that did not save one. If each rank had its own value,
+  // StateInfo::OnOtherRanks decides which value to return. Throws the same errors as Read.
   std::vector<float> ReadState(const models::StateInfo& state) const;
 
  private:
@@ -76,11 +81,11 @@ class SavedTensors {
 [[noreturn]] void FailTensor(const snapshots::Snapshot& snapshot, const std::string& name,
                              const std::string& reason);
 
-// The type in a file of a snapshot for a tensor's type in the arena.
+// The snapshot file's type for a tensor of type `dtype` in the arena.
 formats::TensorType TensorTypeOf(graph::DType dtype);
 
-// EncodingOf: the 8-bit encoding of a moment. IsCoded: whether the tensor holds such codes; another
-// tensor then holds their scales.
+// EncodingOf: the 8-bit encoding of a moment. IsCoded: whether the tensor holds such 8-bit codes,
+// whose scales another tensor holds.
 const ops::Encoding& EncodingOf(const snapshots::TensorRecord& record);
 bool IsCoded(const snapshots::TensorRecord& record);
 

@@ -113,7 +113,7 @@ void Session::MakeSlots() {
   }
   for (Pending& pending : pending_) {
     pending.metrics = room;
-    if (!direct() && !any_loss) continue;  // no metrics that need pinned memory
+    if (!direct() && !any_loss) continue;  // no metrics of this program need pinned memory
     const bool of_step = &pending != &pending_.back();
     pending.readback = memory_->MakeReadback(of_step ? step_ranges : ranges);
   }
@@ -181,7 +181,7 @@ Session::Where Session::Find(std::string_view name) const {
     const graph::Program& program = *compiled_.programs[i];
     const runtime::Layout& layout = compiled_.plan.programs[i].layout;
     const graph::TensorId id = program.Find(name);
-    // A tensor that its program declares but does not use has no memory there.
+    // A tensor that a program declares but does not use has no memory in that program.
     if (id == graph::kNoTensor || layout.offset(id) == runtime::kUnplaced) continue;
     const graph::Tensor& tensor = program.tensor(id);
     const bool visible = program.tensor(program.Root(id)).persistent ||
@@ -215,8 +215,8 @@ void Session::Get(const Where& slot, void* to) const {
   if (slot.exists) memory_->Read(slot.bytes, to);
 }
 
-// Copies the host's inputs to the device. Nothing else changes an input, so programs of a step that
-// read the same data need one copy.
+// Copies the host's inputs to the device. Nothing but the host changes inputs, so programs of a
+// step that read the same data need one copy.
 void Session::PutData(int program, bool step) {
   if (direct()) return;  // the host fills these inputs in place
   for (MicroStepInputs& inputs : inputs_) {
@@ -341,7 +341,7 @@ void Session::ExchangeAverages() {
 
 namespace {
 
-// Converts a metric's elements from memory.
+// Converts a metric's elements to double.
 void TakeElements(const std::byte* from, graph::DType dtype, std::span<double> to) {
   for (double& value : to) {
     if (dtype == graph::DType::kInt32) {

@@ -1,5 +1,5 @@
-// Part of trainer/step/session.h: loads a checkpoint's weights in pieces; each rank loads its own
-// part.
+// Part of trainer/step/session.h: loads a checkpoint's weights chunk by chunk. Each rank loads its
+// own shard.
 #include <algorithm>
 #include <utility>
 

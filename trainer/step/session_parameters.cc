@@ -1,6 +1,6 @@
-// Part of trainer/step/session.h: reads unsharded parameters in float32. The arena may hold them in
-// 16 bits with a remainder or a master copy, as a tensor rank's part or as a data rank's part.
-// Writing parameters is in session_writes.cc. Also saves weights to files.
+// Part of trainer/step/session.h: reads unsharded parameters in float32, and saves weights to
+// files. The arena may hold a parameter in 16 bits with a remainder or a master copy, and only as a
+// tensor rank's or a data rank's shard. Writing parameters is in session_writes.cc.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ std::vector<std::string> Session::GatherParts(std::string_view axis, std::span<c
   if (others == nullptr) {
     throw InternalError(fmt::format("a parameter that ranks {} is read without them", what));
   }
-  // The part's bytes, as ranks send them to each other.
+  // The shard's bytes, as ranks send them to each other.
   return others->Gather({reinterpret_cast<const char*>(part.data()), part.size_bytes()});
 }
 
@@ -130,7 +130,7 @@ void Session::SaveWeights(const models::Model& model, const std::string& folder)
     return;
   }
   std::vector<float> values;
-  std::string current;  // the name of `values`
+  std::string current;  // the name of the parameter in `values`
   models::SaveWeights(folder, model, [&](const models::ParameterInfo& parameter) -> const float* {
     const std::span<const float> place = InPlace(parameter.name);
     if (!place.empty()) return place.data();
@@ -145,8 +145,8 @@ void Session::SaveWeights(const models::Model& model, const std::string& folder)
 
 std::string Session::Announce(std::string name) {
   // Broadcasts the name along the last axis, among the ranks that are first along all other axes.
-  // Then broadcasts it along the axis before, since now the first rank of each of its groups has
-  // the name. Continues up to the first axis.
+  // Then broadcasts it along the axis before the last one, since now the first rank of each group
+  // of that axis has the name. Continues up to the first axis.
   const std::vector<MeshAxis>& axes = position_.mesh.axes();
   for (size_t i = axes.size(); i-- > 0;) {
     runtime::RankGroup* const others = groups_.Of(axes[i].name);

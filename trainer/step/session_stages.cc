@@ -37,7 +37,7 @@ void Session::MakeStage() {
 }
 
 // Adds slots for inputs that the stage does not read, because data sources fill all inputs of a
-// model. A stage that reads no input needs none.
+// model. A stage that reads no input at all gets no slots.
 void Session::AddUnreadSlots() {
   for (MicroStepInputs& inputs : inputs_) {
     if (inputs.slots.empty()) continue;
@@ -51,7 +51,7 @@ void Session::AddUnreadSlots() {
 
 void Session::Receive(const StepRun& what) {
   if (!has_stages()) return;
-  // Sends in flight must end before the update's collectives.
+  // Sends in flight must end before the update's collectives begin.
   if (what.action == StepAction::kUpdate) link_->AwaitSends();
   if (!what.sends.empty()) {
     link_->AwaitSend(what.sends == parallel::kStageOut ? LinkDirection::kDown : LinkDirection::kUp,

@@ -18,7 +18,8 @@ std::vector<StateTensor> Session::State() const {
       CarriedState(step, compiled_.options.KeptElsewhere());
   std::map<std::string_view, const graph::Tensor*> by_name;
   for (const graph::Tensor* tensor : found) by_name[tensor->name] = tensor;
-  // Scales belong to codes, which may belong to a parameter: follow the owners to the last one.
+  // Scales belong to 8-bit codes, which may belong to a parameter: follow the owners up to the last
+  // owner.
   const auto last_owner = [&](const graph::Tensor* tensor) {
     const std::string* name = &tensor->name;
     for (auto at = by_name.find(*name); at != by_name.end() && at->second->owner;
@@ -42,7 +43,7 @@ std::vector<StateTensor> Session::State() const {
     entry.split = FindSplit(parameter) != nullptr;
     const graph::Shape& shape = tensor->type.shape;
     if (std::ranges::find(own, tensor->name) != own.end()) {
-      // The tensors of all ranks, concatenated.
+      // The tensors of all ranks are concatenated.
       entry.shape = {ranks, shape.elements()};
       entry.elements = shape.elements();
       entry.begin = position_.at(kDataAxis) * entry.elements;
@@ -51,8 +52,8 @@ std::vector<StateTensor> Session::State() const {
       entry.shape = shape;
       entry.elements = shape.elements();
     } else {
-      // This rank may hold the unsharded weight. Even then only its own part counts; other ranks
-      // save the others.
+      // This rank may hold the unsharded weight. Even then it saves only its own shard; other ranks
+      // save the other shards.
       const bool is_whole = tensor->name == parameter && shape == *whole;
       entry.elements = is_whole ? shape.elements() / ranks : shape.elements();
       const int64_t all = entry.elements * ranks;
@@ -116,7 +117,7 @@ std::span<const std::byte> Session::Copied(const StateTensor& tensor) const {
 void Session::WriteState(const StateTensor& tensor, int64_t at, std::span<const std::byte> bytes) {
   const Where where = FindState(tensor, at, bytes.size());
   device_.Store(where.bytes.data(), bytes);
-  in_parts_ = compiled_.step.gather >= 0;  // the other parts of a sharded weight are stale now
+  in_parts_ = compiled_.step.gather >= 0;  // the other shards of a sharded weight are stale now
 }
 
 }  // namespace plimsoll::trainer

@@ -1,6 +1,6 @@
-// Part of trainer/step/session.h: writes elements of unsharded parameters, drawn or given, to this
-// rank's part of them. This file decides where elements go; the device converts them to their
-// stored form (runtime/stored_parameter.h).
+// Part of trainer/step/session.h: writes elements of unsharded parameters, random or given, to this
+// rank's shard of the parameters. This file decides where elements go; the device converts elements
+// to their stored form (runtime/stored_parameter.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ void Session::ForStored(
   const graph::Shape* const divided = FindDivided(name);
   const int64_t all = divided == nullptr ? here.elements : divided->elements();
 
-  // Elements `begin` to `end` of this tensor rank's part, which `stored` holds.
+  // Elements `begin` to `end` of this tensor rank's shard; `stored` holds them.
   struct Range {
     int64_t begin, end;
     runtime::StoredParameter stored;
@@ -54,8 +54,8 @@ void Session::ForStored(
   if (divided == nullptr) {
     ranges.push_back({0, here.elements, here});
   } else {
-    // Data ranks shard the parameter. The weight may be unsharded here; then the other ranks' parts
-    // have no remainder or master copy on this rank.
+    // Data ranks shard the parameter. This rank may hold the unsharded weight; but it has a
+    // remainder or a master copy only for its own shard.
     const int64_t part = all / position_.ranks(kDataAxis);
     const int64_t begin = position_.at(kDataAxis) * part, end = begin + part;
     const bool is_whole = here.elements == all;
@@ -73,7 +73,7 @@ void Session::ForStored(
   }
 
   const models::SplitParameter* const split = FindSplit(name);
-  int64_t first = 0;  // the stripe's first element in this tensor rank's part
+  int64_t first = 0;  // index of the stripe's first element in this tensor rank's shard
   for (const Stripe& stripe : split == nullptr ? std::vector<Stripe>{Stripe::Piece(0, all)}
                                                : split->Stripes(position_.at(kTensorAxis))) {
     for (const Range& range : ranges) {
@@ -116,7 +116,7 @@ void Session::WriteElements(std::string_view name, int64_t first, const TypedEle
 }
 
 void Session::Initialize(const models::ParameterInfo& parameter, uint64_t seed) {
-  if (!Carries(parameter.name)) return;  // another stage has it
+  if (!Carries(parameter.name)) return;  // another stage has the parameter
   const InitialDraws draws = DrawsOf(parameter, seed);
   ForStored(parameter.name, [&](const runtime::StoredParameter& stored, const Stripe& stripe) {
     device_.Store(stored, stripe, draws);
@@ -128,8 +128,8 @@ void Session::Initialize(const models::Model& model, uint64_t seed) {
   for (const models::SingularStates& states : model.singular_states()) StartSingularStates(states);
 }
 
-// Every rank computes the states from the unsharded parameter in float32, so neither the number of
-// ranks nor the stored type changes a bit.
+// Every rank computes the states from the unsharded parameter in float32, so the states are
+// bit-identical for any number of ranks and any stored type.
 void Session::StartSingularStates(const models::SingularStates& states) {
   if (!Carries(states.u) || !Carries(states.v)) return;
   AwaitWrites();

@@ -136,11 +136,11 @@ class SlotReplay {
   const std::span<const StepEntry> entries_;
   const TensorNames& kept_;
   const TensorNames& shared_;
-  std::vector<SlotUses> uses_;             // each program's reads and writes
-  std::map<int64_t, TensorNames> inputs_;  // names of data inputs, by slot
-  // The number of readers to come, by tensor and micro-batch.
+  std::vector<SlotUses> uses_;             // for each program, the tensors that it reads and writes
+  std::map<int64_t, TensorNames> inputs_;  // maps a slot to the names of its data inputs
+  // Maps a tensor's name and a micro-batch to the number of readers still to come.
   std::map<std::pair<std::string, int64_t>, int> unread_;
-  // The micro-batch whose value a tensor holds.
+  // Maps a tensor's name to the micro-batch whose value the tensor holds.
   std::map<std::string, int64_t, std::less<>> holds_;
   TensorNames sending_;
 };

@@ -33,7 +33,7 @@ class StageStep {
         stage_(options.mesh.Coordinate(options.rank, kPipelineAxis)) {}
 
   std::vector<StepEntry> Run(const std::vector<StepEntry>& entries) {
-    std::vector<int> wholes;  // uncut programs, by micro-batch
+    std::vector<int> wholes;  // for each micro-batch, its uncut program
     for (const StepEntry& entry : entries) {
       wholes.insert(wholes.end(), static_cast<size_t>(entry.times), entry.program);
     }
@@ -93,7 +93,8 @@ class StageStep {
     throw InternalError("a stage runs no such part of a micro-step");
   }
 
-  // Returns the index of the program with the part's text, ignoring names. Adds it if it is new.
+  // Returns the index of the program with the same text as `part`, ignoring the program's name.
+  // Adds `part` if no such program exists.
   int Keep(const Program& part) {
     Program unnamed = part;
     unnamed.set_name("part");
@@ -113,11 +114,11 @@ class StageStep {
   const ProgramList& wholes_;
   const PassRunner& run_;
   const int64_t stages_, stage_;
-  // Cut programs, by uncut program and slot.
+  // Maps an uncut program and a slot to the cut programs.
   std::map<std::pair<int, int64_t>, PhasePrograms> cuts_;
-  // Indices of cut programs, by uncut program, slot and action.
+  // Maps an uncut program, a slot and an action to the index of the cut program.
   std::map<std::tuple<int, int64_t, StepAction>, int> parts_;
-  std::map<std::string, int> numbers_;  // indices of programs, by their text
+  std::map<std::string, int> numbers_;  // maps a program's text to its index
   ProgramList programs_;
   std::set<std::string, std::less<>> kept_;
 };

@@ -1,6 +1,6 @@
 // The step of a pipeline stage: its micro-steps, cut by their phases (forward, backward) into
-// programs for each slot, in the order of 1F1B. A slot holds one micro-batch in flight. Program
-// runs of a step:
+// programs for each slot, in the order of 1F1B (stage_schedule.h). A slot holds one micro-batch in
+// flight. The program runs of a step:
 //
 //   train_first, train_middle × 2, train_last        one rank, 4 micro-steps
 //
@@ -23,23 +23,24 @@
 
 namespace plimsoll::trainer {
 
-// Whether each slot has its own copy of a carried tensor: data inputs, and tensors that a stage
-// receives or sends.
+// Returns whether each slot has its own copy of a carried tensor. True for data inputs and for
+// tensors that a stage receives or sends.
 std::function<bool(const graph::Tensor&)> OfSlots(std::span<const models::Objective> objectives);
 
-// Replaces the entries of one objective, each of one micro-step, and their programs by those of the
-// stage. Parts with equal text share one program. `run` runs the passes of parts. InternalError
-// unless the lists of all stages together run to their end (trainer/step/stage_schedule.h), and
-// each slot's tensors hold the values that runs read (trainer/step/slot_check.h). Returns the names
-// of the tensors that micro-batches keep from their forward to their backward pass.
+// Replaces the entries of one objective, each of one micro-step, and their programs by the entries
+// and programs of the stage. Programs with equal text are stored once. `run` runs the passes of
+// parts. Throws an InternalError unless the lists of all stages together run to their end
+// (trainer/step/stage_schedule.h) and each slot's tensors hold the values that runs read
+// (trainer/step/slot_check.h). Returns the names of the tensors that micro-batches keep from their
+// forward to their backward pass.
 std::set<std::string, std::less<>> CutIntoPhases(const CompileOptions& options,
                                                  std::span<const models::Objective> objectives,
                                                  ProgramList& programs,
                                                  std::vector<StepEntry>& entries,
                                                  const PassRunner& run);
 
-// An evaluation of a stage: `stage` computes up to the tensor that it sends; `sums` adds up metrics
-// over stages.
+// The programs for an evaluation of a stage: `stage` computes up to the tensor that the stage
+// sends; `sums` adds up metrics over stages.
 struct StageEvaluation {
   std::shared_ptr<const graph::Program> stage, sums;
 };

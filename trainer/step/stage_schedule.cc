@@ -21,21 +21,21 @@ using parallel::kStageOut;
 using parallel::kStageOutGrad;
 
 std::string Text(int64_t stage, const StageRun& run) {
-  // Texts in the order of StepAction.
+  // Texts for the values of StepAction, in their order.
   static constexpr std::string_view kActions[] = {"forward and backward of", "forward of",
                                                   "backward of", "update after"};
   return fmt::format("stage {}, {} micro-batch {} in slot {}", stage,
                      kActions[static_cast<size_t>(run.action)], run.micro_batch, run.slot);
 }
 
-// The sender's name of a received tensor: it has a different name on each side.
+// The sender's name of a received tensor. Sender and receiver name the tensor differently.
 std::string_view SentAs(std::string_view received) {
   if (received == kStageIn) return kStageOut;
   if (received == kStageOutGrad) return kStageInGrad;
   throw InternalError(fmt::format("a stage receives '{}'", received));
 }
 
-// The neighbour that a stage receives the tensor from.
+// The neighbour from which a stage receives the tensor.
 int64_t SenderOf(int64_t stage, std::string_view received) {
   return received == kStageIn ? stage - 1 : stage + 1;
 }
@@ -119,7 +119,7 @@ class StageProver {
   }
 
   const int64_t stage_, stages_, micro_batches_;
-  std::map<int64_t, int64_t> slots_;  // the micro-batch that each slot holds
+  std::map<int64_t, int64_t> slots_;  // maps a slot to the micro-batch that it holds
   int64_t begun_ = 0, ended_ = 0, most_ = 0;
   bool updated_ = false;
 };
@@ -131,7 +131,7 @@ class Rendezvous {
   explicit Rendezvous(std::span<const StageList> stages)
       : stages_(stages), next_(stages.size(), 0), sent_(stages.size()) {}
 
-  // Calls ran(stage, run) for each run as it runs. Returns the number of transfers.
+  // Calls ran(stage, run) for each run as the run executes. Returns the number of transfers.
   template <typename Ran>
   int64_t Run(Ran ran) {
     for (bool any = true; any;) {
@@ -187,8 +187,8 @@ class Rendezvous {
     });
   }
 
-  // Whether the stage's earlier message in the same direction is still in flight: one stream
-  // handles both.
+  // Whether the stage's previous message in the same direction is still in flight. One stream
+  // handles both messages.
   bool WaitsForDirection(size_t stage, const StageRun& run) const {
     return std::ranges::find(sent_[stage], SentAs(run.receives), &StageRun::sends) !=
            sent_[stage].end();
@@ -209,8 +209,8 @@ class Rendezvous {
   }
 
   const std::span<const StageList> stages_;
-  std::vector<size_t> next_;  // the next run of each stage
-  // By stage: the runs whose messages wait for their receivers, in order.
+  std::vector<size_t> next_;  // for each stage, the index of its next run
+  // For each stage, the runs whose messages wait for their receivers, in order.
   std::vector<std::deque<const StageRun*>> sent_;
   int64_t transfers_ = 0;
 };
@@ -268,7 +268,8 @@ ScheduleProof ProveSchedule(std::span<const StageList> stages, int64_t micro_bat
 
 StepTimeline TimelineOf(std::span<const StageList> stages, std::span<const StageSeconds> seconds) {
   std::vector<double> ends(stages.size(), 0), busy(stages.size(), 0);
-  // The arrival time of each message, by its sender, its sender's tensor name and its micro-batch.
+  // Maps a message's sender, the sender's tensor name and the micro-batch to the message's arrival
+  // time.
   std::map<std::tuple<size_t, std::string_view, int64_t>, double> arrives;
   double updates = 0;  // the time when updates begin
   Rendezvous(stages).Run([&](size_t stage, const StageRun& run) {

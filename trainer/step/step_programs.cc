@@ -9,7 +9,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-// The number of micro-steps that begin with runs of the entry.
+// The number of micro-steps that runs of the entry begin.
 int64_t MicroStepsOf(const StepEntry& entry) {
   if (!BeginsMicroSteps(entry.action)) return 0;
   return entry.times * entry.micro_steps * std::ssize(entry.updates);
