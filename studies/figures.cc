@@ -121,7 +121,7 @@ struct Figure {
 
 using V = const View&;
 
-// The figures in the order of the table. The first two are members of every row.
+// The figures in the order of the table. The first two figures are members of every row.
 const Figure kFigures[] = {
     {"name", "row", "text"},
     {"status", "status", "text"},

@@ -10,7 +10,6 @@
 #include "base/replaced.h"
 #include "reports/metric_files.h"
 #include "reports/study_page.h"
-#include "reports/study_page.h"
 #include "reports/timeline_views.h"
 
 namespace plimsoll::studies {
@@ -33,7 +32,7 @@ std::string Number(const std::string& key, const std::string& unit, double numbe
   return fmt::format("{:.6g}", number);
 }
 
-// The text of a figure, with its deviation over seeds and their number if it has them.
+// The text of a figure, with its deviation over seeds and the number of seeds if the row has these.
 std::string WithDeviation(const ordered_json& row, const ordered_json& column, double number) {
   const auto key = column.at("key").get<std::string>();
   const auto member = [&](const char* name) {

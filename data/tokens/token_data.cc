@@ -172,8 +172,8 @@ HeldOutTokens::HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequ
         "model.sequence",
         key, tokens, sequence));
   }
-  // Each part gives samples in proportion to its weight, as far as it has them; larger parts give
-  // the rest.
+  // Each part gives samples in proportion to its weight, up to the number that it has; larger parts
+  // give the rest.
   const Mixture mixture(parts);
   const int64_t wanted = most > 0 ? std::min(most, all) : all;
   int64_t missing = wanted;

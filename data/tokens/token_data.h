@@ -67,8 +67,8 @@ class TokenData final : public Source {
 
 // Held-out token sequences: windows of T tokens, in order and without overlap, or the rows of T
 // tokens that examples are packed into. A sample is a window or a row. With several parts, each
-// gives samples in proportion to its weight, as far as it has them. Rows after the last sample hold
-// token 0 and ignored targets. Fills the same inputs as TokenData.
+// part gives samples in proportion to its weight, up to the number that it has. Rows after the last
+// sample hold token 0 and ignored targets. Fills the same inputs as TokenData.
 class HeldOutTokens final : public Source {
  public:
   // Uses at most `most` samples; 0: all. Throws a UserError, which names `key`, if there is no

@@ -45,7 +45,7 @@ namespace plimsoll::ops {
 
 struct AttentionOptions {
   int64_t heads = 0;     // H
-  int64_t kv_heads = 0;  // G; 0: equal to `heads`
+  int64_t kv_heads = 0;  // G; 0 means equal to `heads`
   bool causal = true;
   int64_t window = 0;  // W; 0: no window
   double dropout = 0;

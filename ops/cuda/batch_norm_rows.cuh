@@ -15,8 +15,8 @@
 
 namespace plimsoll::ops {
 
-inline constexpr int kRowBlocks = 3;   // that run at once on a multiprocessor
-inline constexpr int kRowsAtOnce = 4;  // of a thread: their loads come before the first store
+inline constexpr int kRowBlocks = 3;   // number of blocks that run at once on a multiprocessor
+inline constexpr int kRowsAtOnce = 4;  // number of rows that a thread loads before its first store
 
 // Terms that also say where results are positive.
 template <typename Terms>

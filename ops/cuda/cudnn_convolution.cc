@@ -189,7 +189,7 @@ class CudnnConvolution::Impl {
   ConvProblem problem_;
   fe::graph::Graph graph_;
   std::vector<std::string> names_;
-  std::vector<int64_t> indices_;  // of the named plans in the graph
+  std::vector<int64_t> indices_;  // indices of the named plans in the graph
 };
 
 CudnnConvolution::CudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries)

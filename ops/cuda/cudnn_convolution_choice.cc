@@ -79,7 +79,7 @@ bool IsRecordable(FunctionRef<bool(cudaStream_t)> enqueue) {
   }
   if (graph != nullptr) cudaGraphDestroy(graph);
   cudaStreamDestroy(stream);
-  cudaGetLastError();  // of a capture that failed
+  cudaGetLastError();  // clears the error of a capture that failed
   return recordable;
 }
 
@@ -191,7 +191,8 @@ class ConvChoices {
   std::mutex mutex_;
   uint64_t generation_ = 0;
   std::map<std::string, ChoiceStore> stores_;
-  std::map<std::pair<int, ConvProblem>, Entry> entries_;  // by device and problem
+  // maps a device and a problem to the entry
+  std::map<std::pair<int, ConvProblem>, Entry> entries_;
 };
 
 }  // namespace

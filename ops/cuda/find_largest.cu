@@ -6,15 +6,15 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
-#include "ops/cuda/largest.cuh"
 #include "ops/cuda/find_largest.h"
+#include "ops/cuda/largest.cuh"
 
 namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kLoads = 4;   // in flight, per thread
-constexpr int kBlocks = 8;  // that run at once on a multiprocessor
+constexpr int kLoads = 4;   // number of loads that a thread has in flight
+constexpr int kBlocks = 8;  // number of blocks that run at once on a multiprocessor
 
 // A running maximum. Magnitudes of 16 bits are ordered as the float32 numbers that they convert to;
 // of each word's two elements, one has its maximum in `odd`, the other in `even`.

@@ -122,10 +122,11 @@ struct Loss {
   int64_t size = graph::ByteSize(stored);
   int64_t rows = ctx.in_shape(0).rows();
   int64_t width = ctx.in_shape(0).dim(-1);
-  int64_t vocabulary = ctx.in_shape(1).dim(0);  // of the table
+  int64_t vocabulary = ctx.in_shape(1).dim(0);  // number of the table's rows
   VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
   bool bias = ctx.has_input(at.bias);
-  float softcap = static_cast<float>(LossSoftcap(ctx.attributes));  // of logits; 0: none
+  // soft cap of logits; 0 means no cap
+  float softcap = static_cast<float>(LossSoftcap(ctx.attributes));
   bool low =
       ctx.has_output(at.dweight) && ctx.outputs[at.dweight].type.dtype == graph::DType::kBFloat16;
   CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored,
@@ -139,7 +140,8 @@ struct Loss {
   bool makes_losses = ctx.has_output(at.loss) || ctx.has_output(at.logp);
   // Whether exponentials replace logits.
   bool exponentials = UsesExponentials();
-  graph::DType operands = exponentials ? graph::DType::kBFloat16 : stored;  // of the products
+  // type of the products' operands
+  graph::DType operands = exponentials ? graph::DType::kBFloat16 : stored;
   bool copies_weight = exponentials && stored != graph::DType::kBFloat16 && ctx.has_output(at.dx);
 
   const char* x(int64_t first) const { return ctx.in<char>(0) + first * width * size; }

@@ -53,8 +53,8 @@ struct LossExponentials {
   const float* scale;  // nullptr by row
   // nullptr: no gradients, exponentials are not stored. By row: dlogp, [count].
   const float* dloss;
-  float* losses;       // or nullptr
-  float* lse;          // or nullptr
+  float* losses;       // loss of each row; may be nullptr
+  float* lse;          // lse of each row; may be nullptr
   int64_t count;       // rows
   int64_t width;       // a multiple of 8
   int64_t vocabulary;  // rows of weight

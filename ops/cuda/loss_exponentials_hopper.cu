@@ -24,7 +24,7 @@ using Exponential = __nv_bfloat16;
 
 constexpr float kTargetExponential = 0x1p-32f;  // e[target]
 
-constexpr int kRows = 8;  // of a block
+constexpr int kRows = 8;  // number of rows of a block
 constexpr int kThreads = kRows * kWarp;
 
 // Calls body.template operator()<T>() with the type of x and weight.
@@ -105,7 +105,7 @@ struct Exponentials {
     static_assert(kCount * 2 == kLossTileColumns);
     const ResultPlace at;
     const int row = tile.row + at.row;
-    float c[2], sum[2][2] = {};  // of rows 8 apart
+    float c[2], sum[2][2] = {};  // values and sums of two rows, 8 apart
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const bool there = row + i * 8 < tile.rows;
@@ -146,7 +146,7 @@ struct Exponentials {
   __device__ void StorePiece(const uint32_t (&pairs)[16], const HopperTile& tile, int piece,
                              uint32_t shared) const {
     const int thread = threadIdx.x % kWarpgroup, lane = thread % kWarp;
-    const int row = thread / kWarp * 16 + lane % 16;  // of the matrices' rows that it addresses
+    const int row = thread / kWarp * 16 + lane % 16;  // index of the row that this lane addresses
     if (thread == 0) AwaitStoredBoxes<0>();
     tile.Barrier();
 #pragma unroll
@@ -267,7 +267,7 @@ __device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResul
 
 template <typename T, bool kByRow>
 __global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials a, int tiles) {
-  __shared__ float partial[kRows][kRows];  // of a warp, of a row
+  __shared__ float partial[kRows][kRows];  // partial sums of each warp for each row
   __shared__ float shared[kRows];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t first = int64_t{blockIdx.x} * kRows;

@@ -37,9 +37,9 @@ struct LossRows {
   int32_t slice;           // of a row, for each block of a cluster: whole packs
   const int32_t* targets;  // negative: ignored
   int32_t first;           // the token of the first column
-  const float* lse_in;     // from the forward pass; nullptr: computed here
-  float* lse_out;          // or nullptr
-  float* losses;           // or nullptr
+  const float* lse_in;     // lse from the forward pass; nullptr if it is computed here
+  float* lse_out;          // loss of each row; may be nullptr
+  float* losses;           // loss of each row; may be nullptr
   const float* scale;      // factor = scale · dloss, or −dlogp of the row
   const float* dloss;      // nullptr: no gradient. By row: dlogp [count], and no scale
 };

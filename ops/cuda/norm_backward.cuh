@@ -40,13 +40,13 @@ struct NormBackward {
   const float* mean;  // [rows]; unused by rms_norm
   const float* rstd;
   const T* dy;
-  const T* acc;  // nullptr: none
+  const T* acc;  // term that is added; may be nullptr
   T* dx;         // may be the memory of dy or acc; nullptr: not wanted
   int64_t rows;
   int width;
   float* partials = nullptr;  // [blocks][dweight?][dbias?][width]
   bool dweight = false, dbias = false;
-  T* y = nullptr;  // for kernels that recompute the norm
+  T* y = nullptr;  // result of the norm, for kernels that recompute it
   const T* bias = nullptr;
   T* dropped = nullptr;  // as dx, or the memory of x; nullptr: not wanted
   ElementDropout dropout = {};

@@ -37,7 +37,7 @@ struct NormForward {
   int64_t rows;
   int width;
   float eps;
-  ElementDropout dropout = {};  // of b
+  ElementDropout dropout = {};  // dropout of b
   // The largest magnitudes of results; nullptr: not wanted.
   uint32_t* largest_sum = nullptr;
   uint32_t* largest_y = nullptr;

@@ -24,20 +24,20 @@ namespace plimsoll::ops {
 static_assert(kStateBlock == 8 * kWarp);
 inline constexpr int kLaneElements = 8;
 
-using MomentCodes = DynamicCodes<uint8_t>;  // of a moment's encoding
+using MomentCodes = DynamicCodes<uint8_t>;  // codes of a moment's encoding
 
 struct StoredMomentRef {
   const void* in;
   void* out;
   const float* scales_in;
-  float* scales_out;  // nullptr: not wanted
+  float* scales_out;  // scales of the new codes; nullptr if not requested
 };
 
 struct StoredWeightRef {
   const void* in;
   void* out;
-  const void* master_in;  // or remainder
-  void* master_out;       // nullptr: not wanted
+  const void* master_in;  // old master or remainder
+  void* master_out;       // new master or remainder; nullptr if not requested
 };
 
 // A tile of 256 elements of a tensor of n. kWhole: all of them exist, and every tensor may be read

@@ -34,9 +34,9 @@ static_assert(kAcross * (kTileRows / kSide) == kThreads);
 
 struct Cast {
   int64_t rows, columns, padded;  // padded: elements in a transposed row
-  const uint32_t* largest;        // of which the scale is made, unless `expected` says otherwise
-  const uint32_t* expected;       // nullptr: `largest` it is
-  uint32_t* found;                // raised by sources that find the largest magnitude
+  const uint32_t* largest;   // magnitude from which the scale is made, unless `expected` gives one
+  const uint32_t* expected;  // nullptr: `largest` it is
+  uint32_t* found;           // raised by sources that find the largest magnitude
   // nullptr: not wanted
   uint8_t* codes;
   uint8_t* transposed;
@@ -118,9 +118,10 @@ __device__ void StoreSome(uint8_t* to, uint2 codes, int64_t count) {
 // same rows of 16 times 8 columns write to different banks.
 template <int kRows, int kColumns>
 union TransposedTile {
-  static constexpr int kUnits = kRows / kSide;  // of 8 bytes, in a column
-  static constexpr int kPieces = kRows / 16;    // of 16 bytes, in a column
-  static constexpr int kSwaps = 16;             // of units; half as many of pieces
+  static constexpr int kUnits = kRows / kSide;  // number of 8-byte words in a column
+  static constexpr int kPieces = kRows / 16;    // number of 16-byte pieces in a column
+  // number of places among which words are swapped; pieces have half as many
+  static constexpr int kSwaps = 16;
   uint2 units[kColumns * kUnits];
   uint4 pieces[kColumns * kPieces];
 };
@@ -131,7 +132,7 @@ __device__ void PutTransposed(TransposedTile<kRows, kColumns>& tile, const uint2
                               int across, int unit) {
   using Tile = TransposedTile<kRows, kColumns>;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {  // of its columns
+  for (int half = 0; half < 2; ++half) {  // for each half of the thread's columns
     uint32_t top[4], bottom[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -12,7 +12,7 @@ namespace plimsoll::ops {
 // Where a sum draws its random bits: element i from the block first_block + i / 8 of Philox.
 struct RoundingStream {
   const int32_t* rng;  // the op's input, on the device
-  uint64_t key;        // its attribute
+  uint64_t key;        // the attribute "key" of the node
   int64_t first_block = 0;
 };
 

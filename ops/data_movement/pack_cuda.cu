@@ -19,8 +19,8 @@ constexpr int kMostPieces = 800;
 struct Piece {
   const std::byte* from;
   std::byte* to;
-  int64_t bytes;   // of x
-  int64_t filled;  // those of y, a multiple of 16 bytes
+  int64_t bytes;   // bytes of x
+  int64_t filled;  // bytes of y, a multiple of 16
   int first_block;
 };
 

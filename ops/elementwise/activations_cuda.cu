@@ -78,7 +78,7 @@ void Softcap(const CudaContext& ctx) {
   MapElements<kInputs>(ctx, Function{static_cast<float>(ctx.attributes.GetReal("cap"))});
 }
 
-// Of functions that give a value and a slope.
+// The gradient of an activation whose function gives a value and a slope.
 template <typename Function>
 struct Value {
   __device__ float operator()(float x) const { return Function()(x).value; }
@@ -132,7 +132,7 @@ struct ColumnArguments {
   S* y;  // nullptr: not wanted
   S* dx;
   int64_t rows, columns;
-  int64_t chunk;  // of rows that a block takes
+  int64_t chunk;  // number of rows that a block takes
 };
 
 // partial_sums.cuh says which rows and columns a thread takes.

@@ -15,7 +15,8 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 8;  // that run at once on a multiprocessor
+// number of blocks number of blocks that run at once on a multiprocessor
+constexpr int kBlocks = 8;
 constexpr int kCounts = 3;
 
 struct Numbers {

@@ -30,7 +30,7 @@ namespace {
 
 using namespace cast_tiles;
 
-// The operand `a`, of numbers.
+// The operand `a` if it holds numbers.
 template <typename T>
 struct Numbers {
   using Element = T;
@@ -45,7 +45,7 @@ struct Numbers {
   static __device__ void Decode(const Loaded& loaded, float (&x)[kSide]) { ToFloats(loaded, x); }
 };
 
-// The same of e4m3 codes, of numbers that are rounded to T.
+// The operand `a` if it holds e4m3 codes, whose numbers are rounded to T.
 template <typename T>
 struct Coded {
   using Element = T;
@@ -68,13 +68,13 @@ struct Coded {
   }
 };
 
-// What sources have in common; kOperands is the number of tensors, or halves of them, that they
-// read.
+// The base of all sources; kOperands is the number of tensors, or halves of tensors, that a source
+// reads.
 template <typename A, int kOperands, int kPartsOfY = 1>
 struct Activation {
   using Element = typename A::Element;
   static constexpr int kParts = kPartsOfY;
-  // Six to eight times 16 bytes in flight, of a thread.
+  // A thread has six to eight loads of 16 bytes in flight.
   static constexpr int kRows = (kOperands == 3 ? 2 : 8 / kOperands) * 2 / sizeof(Element);
   static constexpr bool kFindsLargest = true;
 
@@ -148,7 +148,7 @@ struct Swiglu : Activation<A, 2> {
   }
 };
 
-// dgate, then dup.
+// The gradient of SwiGLU: dgate, then dup.
 template <typename A>
 struct SwigluBackward : Activation<A, 3, 2> {
   using T = typename A::Element;
@@ -180,7 +180,7 @@ struct SwigluBackward : Activation<A, 3, 2> {
   }
 };
 
-// Where nothing is expected: *largest becomes at least y's largest magnitude. Threads take 8
+// Used if no magnitude is expected: raises *largest to y's largest magnitude. Threads take 8
 // columns of each part, grid-stride.
 template <typename Source, bool kEven>
 __global__ void __launch_bounds__(kThreads)
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename Source, typename Code>
 void LaunchTiles(const CudaContext& ctx, const Source& source, const Cast& cast) {
-  // Layers in 8 bits have activations of 16 bits; of float32 there is the general form alone.
+  // Layers in 8 bits have 16-bit activations, so float32 has only the general form.
   constexpr bool kMayBeEven = sizeof(typename Source::Element) == 2;
   const int64_t width = cast.columns / Source::kParts;
   auto* first = &FirstLargestKernel<Source, false>;

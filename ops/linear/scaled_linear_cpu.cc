@@ -30,7 +30,7 @@ Wide Widen(float value) {
   if constexpr (std::is_same_v<Wide, Float16>) return {ToF16(value)};
 }
 
-// By code: its number.
+// The number of each code.
 template <typename Wide>
 std::array<Wide, 256> Numbers(DType dtype) {
   std::array<Wide, 256> numbers;

@@ -14,7 +14,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kTotalThreads = 1024;
 
-// A loss, and how many logits are right, and counted.
+// A sum of losses, and the numbers of right and of counted logits.
 struct Part {
   float loss = 0;
   int32_t right = 0, counted = 0;
@@ -23,7 +23,7 @@ struct Part {
 // Which logits carry loss: all, or those of rows with a label.
 struct Counted {
   const int32_t* labels;
-  int64_t row;  // logits of a row
+  int64_t row;  // number of logits in a row
 
   __device__ bool at(int64_t i) const { return labels == nullptr || labels[i / row] >= 0; }
 };
@@ -34,7 +34,8 @@ Counted CountedOf(const CudaContext& ctx, size_t input) {
   return {labels, ctx.in_shape(0).elements() / ctx.in_shape(0).dim(0)};
 }
 
-// The sum over a block of kCount threads; all of them call it, and the first has it.
+// The sum over a block of kCount threads. All of them call this; only the first thread gets the
+// sum.
 template <int kCount>
 __device__ Part BlockPart(const Part& part) {
   __shared__ float losses[kWarp];
@@ -52,7 +53,7 @@ __device__ Part BlockPart(const Part& part) {
           __reduce_add_sync(~0u, has ? counts[lane] : 0)};
 }
 
-// Either targets or target holds.
+// `targets` has one target for each logit; if it is nullptr, all logits have `target`.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     SumKernel(int64_t elements, const S* logits, const float* targets, float target,
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kTotalThreads)
   if (counted != nullptr) *counted = part.counted;
 }
 
-// Not read where there are targets.
+// The target of all logits; not read if the call has targets.
 float Target(const CudaContext& ctx) {
   const graph::Attributes& attributes = ctx.attributes;
   return attributes.Has("target") ? static_cast<float>(attributes.GetReal("target")) : 0.0f;

@@ -17,16 +17,16 @@ constexpr int kTopKThreads = 1024;
 // The labels of the rows: one, or two with weights that add up to 1.
 struct Labels {
   const int32_t* first;
-  const int32_t* second;  // or nullptr
-  const float* weight;    // of the first, where there is a second
+  const int32_t* second;  // the second labels, or nullptr
+  const float* weight;    // the weights of the first labels if there are second labels
 
-  // The first where the row has no second.
+  // The row's second label, or the first label if the row has no second.
   __device__ int32_t SecondOf(int64_t r) const {
     return second != nullptr && second[r] >= 0 ? second[r] : first[r];
   }
 };
 
-// `second`: where targets_b is among the inputs.
+// `second`: the index of the input targets_b.
 Labels LabelsOf(const CudaContext& ctx, size_t second) {
   return {ctx.in<int32_t>(1), ctx.in<int32_t>(second), ctx.in<float>(second + 1)};
 }

@@ -38,7 +38,7 @@ __device__ T SumOverWarp(T x) {
 
 // All rows. In the kernels: the block's row.
 struct Rows {
-  int tokens;  // of a row
+  int tokens;  // number of tokens in a row
   const float* logp;
   const int32_t *targets, *positions;
   const float* reference;
@@ -190,7 +190,7 @@ struct Call {
     }
   }
 
-  int64_t count;  // of rows
+  int64_t count;  // number of rows
   CudaPreferenceLayout layout;
   double* sums;
   Rows rows;

@@ -136,7 +136,7 @@ struct BackwardChannels {
   float eps, n;
   bool relu, through;
   float slope;          // with relu
-  const float* totals;  // [groups][2][columns], Σdy and Σ(dy·d); nullptr: not needed
+  const float* totals;  // [groups][2][columns], Σdy and Σ(dy·d); nullptr if not needed
 
   struct Gradients {
     float rstd, scale, dmean, dvariance;
@@ -315,7 +315,7 @@ __global__ void __launch_bounds__(kNormThreads, 2)
 // What the backward op gives of channels; each perhaps nullptr.
 struct ChannelResults {
   const float *acc_weight, *acc_bias;
-  float *dmean, *dvariance;  // of each group
+  float *dmean, *dvariance;  // gradients of the mean and variance of each group
   float *dweight, *dbias;    // over all groups
 
   __device__ void Store(const BackwardChannels::Gradients& g, int64_t channel) const {

@@ -25,7 +25,7 @@ struct Moments {
   }
 };
 
-constexpr int kValuesAtOnce = 8;  // of a thread and channel
+constexpr int kValuesAtOnce = 8;  // number of values of a channel that a thread loads at once
 
 // Rows of block `block` of `blocks`, which takes every so many steps of `step` rows.
 __device__ int64_t RowsOfBlock(int64_t rows, int64_t step, int64_t block, int64_t blocks) {

@@ -63,7 +63,7 @@ struct Forward {
   const T* q_weight;
   const T* k_weight;
   T* out;       // may be in
-  float* rstd;  // nullptr: not wanted
+  float* rstd;  // 1 / standard deviation of each row; nullptr if not requested
   Heads heads;
   int of_token;  // heads of a token that are taken: without value heads where they are in place
   float eps;
@@ -139,13 +139,13 @@ void RunForward(const CudaContext& ctx) {
 template <typename T>
 struct Backward {
   const T* in;
-  const T* weight[2];  // of queries, of keys
+  const T* weight[2];  // weights of queries, and of keys
   const float* rstd;
   const T* dy;
-  T* dx;            // may be the memory of dy; nullptr: not wanted
+  T* dx;            // may be the memory of dy; nullptr if not requested
   float* partials;  // [blocks][sums][width]
   int sums;
-  int sum_of[2];  // which of the sums is of queries, of keys; -1: not wanted
+  int sum_of[2];  // indices of the sums for queries, and for keys; -1 if not requested
   Heads heads;
 
   // Of the items of blockIdx.y, one for each token and head.
@@ -162,7 +162,7 @@ struct Backward {
 // dx of a block's value heads is dy.
 template <typename T>
 __device__ void CopyValues(const Backward<T>& p) {
-  const int width = p.heads.keys * p.heads.width;  // of a token's values
+  const int width = p.heads.keys * p.heads.width;  // width of a token's values
   const int64_t elements = p.heads.tokens * width;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < elements;
        i += int64_t{gridDim.x} * kThreads) {

@@ -33,7 +33,7 @@ namespace {
 
 using namespace cast_tiles;
 
-constexpr int kRows = 32, kColumns = 512;      // of a tile
+constexpr int kRows = 32, kColumns = 512;      // numbers of rows and columns of a tile
 constexpr int kTileAcross = kColumns / kSide;  // threads along a row
 static_assert(kTileAcross * (kRows / kSide) == kThreads);
 
@@ -42,7 +42,7 @@ static_assert(kTileAcross * (kRows / kSide) == kThreads);
 template <typename T, bool kMean, bool kOffset, bool kAdd, int kSize, int kRowWarps>
 struct Form {
   static constexpr bool kHasMean = kMean, kAdds = kAdd;
-  static constexpr bool kUnitOffset = kOffset;  // of the weight
+  static constexpr bool kUnitOffset = kOffset;  // whether 1 is added to the weight
   static constexpr int kPack = kSize, kWarpsOfRow = kRowWarps;
   static constexpr int kAtOnce = kNormPacks;  // packs that a lane loads at once
   // A row of one warp is at most as many.

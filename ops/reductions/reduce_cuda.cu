@@ -27,7 +27,7 @@ constexpr int kMaxTensors = 800;
 struct SumTensor {
   const void* data;
   int64_t elements;
-  double* partials;  // of its chunks
+  double* partials;  // partial sums of its chunks
   double* total;
   int first_block;  // of its chunks, a block each
   graph::DType dtype;

@@ -17,7 +17,7 @@ template <typename S>
 struct Arguments {
   const int32_t* tokens;
   const S* weight;
-  const S* position;         // nullptr: none
+  const S* position;         // position embedding; may be nullptr
   const int32_t* first;      // nullptr: 0
   const int32_t* of_tokens;  // their positions; nullptr: from `first` on
   S* y;

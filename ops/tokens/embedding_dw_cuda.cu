@@ -88,10 +88,10 @@ struct EmbeddingSum {
   int width;
   int strips;  // each of the columns of 32 lanes
   const T* dy;
-  bool add;  // to the values in dweight
+  bool add;  // whether to add to the values in dweight
   G* dweight;
   float* partials;        // [pieces][2][width]: runs from before the piece, runs that go on
-  RoundingStream random;  // of a bf16 dweight, with `add`
+  RoundingStream random;  // random bits for rounding a bf16 dweight, with `add`
 };
 
 // Stores N sums, the first of which is element `at` of dweight.
@@ -124,9 +124,9 @@ __device__ void StoreSums(const EmbeddingSum<T, __nv_bfloat16>& p, int64_t at,
 // The piece and the first column of this warp's lane.
 template <int N>
 struct EmbeddingPlace {
-  int begin, end;  // in the list
+  int begin, end;  // begin and end in the list
   int column;
-  int before, after;  // the neighbours' keys; -1: none
+  int before, after;  // keys of the neighbours; -1 without a neighbour
   bool active;
 
   template <typename Sum>

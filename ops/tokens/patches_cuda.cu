@@ -11,10 +11,10 @@ constexpr int kThreads = 256;
 
 // Of images and patches, in pieces.
 struct PatchLayout {
-  int64_t pieces;  // of a row of a patch
+  int64_t pieces;  // number of pieces of a row of a patch
   int64_t across;  // patches side by side
   int64_t p;       // rows of a patch
-  int64_t count;   // of all
+  int64_t count;   // number of all pieces
 };
 
 template <typename Piece, bool kBack>

@@ -20,7 +20,7 @@ struct AttentionProblem {
   int64_t batch, sequence, heads, kv_heads, head;
   bool causal;
   bool padded;  // rows have lengths of their own
-  float scale;  // of scores
+  float scale;  // factor of scores
   graph::DType dtype;
 
   friend auto operator<=>(const AttentionProblem&, const AttentionProblem&) = default;

@@ -37,14 +37,14 @@ struct GemmProblem {
   int64_t k = 0;  // 0: D = epilogue(beta · C)
   int64_t lda = 0;
   int64_t ldb = 0;
-  int64_t ldc = 0;    // for C, D and aux
+  int64_t ldc = 0;    // row stride of C, D and aux
   int64_t batch = 1;  // number of products, this many elements apart; not with an epilogue
   int64_t stride_a = 0;
   int64_t stride_b = 0;
   int64_t stride_c = 0;
   graph::DType type_a = graph::DType::kFloat32;
   graph::DType type_b = graph::DType::kFloat32;
-  graph::DType result = graph::DType::kFloat32;  // of C, D, bias and aux
+  graph::DType result = graph::DType::kFloat32;  // type of C, D, bias and aux
   bool tf32 = false;               // float32 operands are rounded to TF32, for the tensor cores
   bool fast_accumulation = false;  // sums of codes are added up in float32 less often, or never
   GemmEpilogue epilogue = GemmEpilogue::kNone;
@@ -58,12 +58,12 @@ struct GemmProblem {
 struct GemmBuffers {
   const void* a = nullptr;
   const void* b = nullptr;
-  const float* scale_a = nullptr;  // of codes, at a multiple of 16 bytes; nullptr: 1
+  const float* scale_a = nullptr;  // scale of A's codes, at a multiple of 16 bytes; nullptr means 1
   const float* scale_b = nullptr;
   const void* c = nullptr;  // read unless beta is 0
   void* d = nullptr;
   const void* bias = nullptr;
-  const void* aux = nullptr;  // of kGeluGradient
+  const void* aux = nullptr;  // GELU's input, for kGeluGradient
   float* sums = nullptr;
   const float* old_sums = nullptr;  // may be `sums`; nullptr: nothing is added
   void* workspace = nullptr;        // 256-byte aligned; its content is arbitrary before and after

@@ -21,7 +21,7 @@ namespace plimsoll::ops {
 // Bytes: acc and D once.
 struct StoreLowGradient {
   static constexpr int kSharedBytes = 0;
-  static constexpr int kFours = 4;  // that AddSharesKernel hands over at a time
+  static constexpr int kFours = 4;  // number of float4 that AddSharesKernel passes on at a time
   HopperGradientArguments<__nv_bfloat16> p;
 
   // Octet 2g + h of a thread is in row `row` + 8h, from column `column` + 32g, of these:
