@@ -10,6 +10,7 @@
 #include "base/replaced.h"
 #include "reports/metric_files.h"
 #include "reports/study_page.h"
+#include "reports/study_page.h"
 #include "reports/timeline_views.h"
 
 namespace plimsoll::studies {

@@ -110,7 +110,7 @@ fe::DataType_t TypeOf(graph::DType dtype) {
   }
 }
 
-// What a plan must not have.
+// The numerical properties that a plan must not have.
 std::vector<fe::NumericalNote_t> RefusedNotes(const ConvProblem& problem) {
   using Note = fe::NumericalNote_t;
   std::vector<Note> notes = {

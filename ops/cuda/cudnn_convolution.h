@@ -65,7 +65,7 @@ class CudnnConvolution {
   // Takes up to tens of milliseconds; cuDNN may load kernels.
   bool Build(size_t plan);
 
-  // Of a plan that is built.
+  // The workspace of a plan that is built.
   int64_t WorkspaceBytes(size_t plan) const;
   // Enqueues the convolution. Returns an empty text, or why cuDNN can't after all.
   std::string Run(size_t plan, gpu::Libraries& libraries, cudaStream_t stream,

@@ -34,7 +34,7 @@ const char* Name(ConvPass pass) {
 
 std::string Text(const Spatial& s) { return fmt::format("{}x{}x{}", s[0], s[1], s[2]); }
 
-// Without a convolution when cuDNN has no plan.
+// The result has no convolution if cuDNN has no plan.
 ChosenConvolution FirstPlan(const ConvProblem& problem, gpu::Libraries& libraries) {
   auto convolution = std::make_unique<CudnnConvolution>(problem, libraries);
   for (size_t plan = 0; plan < convolution->names().size(); ++plan) {
@@ -43,7 +43,7 @@ ChosenConvolution FirstPlan(const ConvProblem& problem, gpu::Libraries& librarie
   return {};
 }
 
-// Without a convolution when cuDNN doesn't offer that plan.
+// The result has no convolution if cuDNN doesn't offer that plan.
 ChosenConvolution PlanNamed(const std::string& name, const ConvProblem& problem,
                             gpu::Libraries& libraries) {
   auto convolution = std::make_unique<CudnnConvolution>(problem, libraries);

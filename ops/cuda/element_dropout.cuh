@@ -18,8 +18,8 @@ struct ElementDropout {
   int64_t first = 0;  // the draw of the first element, which is 0 unless ranks share rows
 };
 
-// Of an op with the attributes p and key that drops elements of a tensor as large as input 0; `rng`:
-// the input's place. None if it isn't given.
+// The dropout of an op with the attributes p and key, which drops elements of a tensor as large as
+// input 0. `rng`: the index of the input rng. Without that input nothing is dropped.
 inline ElementDropout DropoutOf(const CudaContext& ctx, size_t rng) {
   if (!ctx.has_input(rng)) return {};
   const DropRule rule(ctx.attributes.GetReal("p"));
@@ -52,7 +52,7 @@ __device__ void DropElements(const ElementDropout& d, uint2 key, int64_t first, 
   for (int i = 0; i < N; i += 2) DropTwo(d, words[i / 2], x[i], x[i + 1]);
 }
 
-// The same for one element. Slow: a block for each.
+// Drops a single element. This is slow: it computes a Philox block for each element.
 __device__ inline float DropElement(const ElementDropout& d, int64_t i, float x) {
   i += d.first;
   const uint4 block =

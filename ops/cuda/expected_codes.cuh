@@ -25,7 +25,7 @@ inline uint32_t* FirstLargest(const CudaContext& ctx) {
   return static_cast<uint32_t*>(ctx.workspace);
 }
 
-// What the main kernel writes, but for sums. `expected`: the input of magnitudes.
+// The results that the main kernel writes, except sums. `expected`: the input of magnitudes.
 inline Cast ExpectedCast(const CudaContext& ctx, const graph::Shape& y, size_t expected) {
   uint32_t* const words = FirstLargest(ctx);
   gpu::Check(cudaMemsetAsync(words, 0, 2 * sizeof(*words), ctx.stream), "cudaMemsetAsync");

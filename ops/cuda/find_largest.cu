@@ -6,8 +6,8 @@
 
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
-#include "ops/cuda/find_largest.h"
 #include "ops/cuda/largest.cuh"
+#include "ops/cuda/find_largest.h"
 
 namespace plimsoll::ops {
 namespace {

@@ -37,8 +37,8 @@ __device__ void AddLargest(uint32_t largest, uint32_t* shared, uint32_t* to) {
   if (threadIdx.x == 0 && largest > __ldcg(to)) atomicMax(to, largest);
 }
 
-// The same for a warp, whose threads all call it: for kernels of few warps, and blocks whose number
-// of threads is not known when they are compiled.
+// Like the function above, for a warp, all of whose threads call it. Used by kernels of few warps,
+// and if the number of a block's threads is not known at compile time.
 __device__ inline void AddLargestOfWarp(uint32_t largest, uint32_t* to) {
   largest = WarpMaximum(largest);
   if (threadIdx.x % kWarp == 0 && largest > __ldcg(to)) atomicMax(to, largest);

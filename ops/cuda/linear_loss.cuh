@@ -146,7 +146,7 @@ struct Loss {
 
   const char* x(int64_t first) const { return ctx.in<char>(0) + first * width * size; }
 
-  // What scales the gradients of a chunk; nullptr: there are none.
+  // The factors of a chunk's gradients; nullptr if the chunk has no factors.
   const float* FactorsOf(int64_t first) const {
     const float* const dloss = ctx.in<float>(at.dloss);
     return kByRow && dloss != nullptr ? dloss + first : dloss;

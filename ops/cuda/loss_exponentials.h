@@ -68,7 +68,7 @@ struct LossExponentials {
   int64_t stride;
   float* factors;         // [count]: dloss · scale / s, or −dlogp / s; 0 for ignored rows
   __nv_bfloat16* scaled;  // [count, width]: x times its factor
-  // Of a split vocabulary, [count] each:
+  // For a split vocabulary, with [count] elements each:
   float* largest;  // logit of a row that is out of range; of others minus infinity
   float* totals;   // s
 };

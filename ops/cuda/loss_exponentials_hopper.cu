@@ -163,7 +163,8 @@ struct Exponentials {
   }
 };
 
-// For a row whose exponentials are out of range, by the whole block: its largest logit …
+// The complete block handles a row whose exponentials are out of range: finds the row's largest
+// logit …
 template <typename T>
 __device__ __noinline__ float LargestLogit(const LossExponentials& a, int64_t row, float* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;

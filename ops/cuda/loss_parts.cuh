@@ -23,7 +23,7 @@ struct LossParts {
   int64_t count;
   const int32_t* targets;
   int64_t begin, whole;  // this rank's first token, and the size of the full vocabulary
-  // Of kLossPartFloats a row:
+  // The numbers of the rows, kLossPartFloats for each:
   float* own_maxima;  // [count]: m_k
   float* maxima;      // [count]: m, and at the end lse
   float* sums;        // [2,count]: of exponentials, and logits of targets

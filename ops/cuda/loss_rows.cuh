@@ -38,7 +38,7 @@ struct LossRows {
   const int32_t* targets;  // negative: ignored
   int32_t first;           // the token of the first column
   const float* lse_in;     // lse from the forward pass; nullptr if it is computed here
-  float* lse_out;          // loss of each row; may be nullptr
+  float* lse_out;          // lse of each row; may be nullptr
   float* losses;           // loss of each row; may be nullptr
   const float* scale;      // factor = scale · dloss, or −dlogp of the row
   const float* dloss;      // nullptr: no gradient. By row: dlogp [count], and no scale
@@ -73,7 +73,8 @@ struct RunningSum {
   }
 };
 
-// What kernels do to logits that they load. Uncapped is empty: such kernels have no code for a cap.
+// The function that kernels apply to logits that they load. Uncapped is empty: such kernels have no
+// code for a cap.
 struct UncappedLogits {
   static constexpr bool kCaps = false;
   __device__ float Logit(float x) const { return x; }

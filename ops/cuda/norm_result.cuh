@@ -1,5 +1,5 @@
-// What the kernels of norms do with one element: the same bits in the forward pass and where the
-// norm is recomputed.
+// The arithmetic of norms for one element: it gives the same bits in the forward pass and in
+// kernels that recompute the norm.
 #pragma once
 
 namespace plimsoll::ops {
@@ -8,7 +8,7 @@ __device__ inline float NormResult(float x, float mean, float rstd, float weight
   return __fmaf_rn(__fmul_rn(__fsub_rn(x, mean), rstd), weight, bias);
 }
 
-// By what the norm multiplies: the weight, or 1 + weight (ops/norms/unit_offset.h).
+// The factor of the norm: the weight, or 1 + weight (ops/norms/unit_offset.h).
 template <bool kUnitOffset>
 __device__ inline float NormWeight(float weight) {
   if constexpr (kUnitOffset) {

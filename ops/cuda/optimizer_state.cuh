@@ -46,7 +46,7 @@ template <bool kWhole>
 struct Tile {
   int64_t first, n;
 
-  // Of the lane's quad 0 or 1.
+  // The index of the lane's quad (four elements) number 0 or 1.
   __device__ int64_t quad(int q) const {
     return first + 128 * q + 4 * static_cast<int>(threadIdx.x % kWarp);
   }

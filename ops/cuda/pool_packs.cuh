@@ -24,7 +24,7 @@ struct PixelPack {
 struct PixelPacks {
   uint32_t count, rows, columns, per_pixel;
 
-  // Of the calling thread; false: it has none.
+  // Finds the calling thread's pack; returns false if the thread has none.
   __device__ bool Find(uint32_t* pack) const {
     *pack = blockIdx.x * kPoolThreads + threadIdx.x;
     return *pack < count;
@@ -60,7 +60,7 @@ void ForPacks(const PoolGeometry& p, int64_t rows, int64_t columns, const Launch
   });
 }
 
-// The same for results that are images, or what is pooled from them.
+// Like the function above, for results that are images, or that are pooled from images.
 template <int N, bool kPooled, typename Launch>
 void ForPixelPacks(const PoolGeometry& p, const Launch& launch) {
   const int64_t rows = kPooled ? p.rows.pooled : p.rows.size;

@@ -85,7 +85,7 @@ __device__ Eight<T> LoadSome(const T* from, int64_t count) {
   return eight;
 }
 
-// The same of codes, at a multiple of 8 bytes.
+// Loads codes, at an address that is a multiple of 8 bytes.
 template <bool kEven>
 __device__ uint2 LoadCodes(const uint8_t* from, int64_t count) {
   if constexpr (kEven) {

@@ -36,7 +36,7 @@ __device__ T SumOverWarp(T x) {
   return x;
 }
 
-// All rows. In the kernels: the block's row.
+// All rows; within a kernel, the block's row.
 struct Rows {
   int tokens;  // number of tokens in a row
   const float* logp;
@@ -96,7 +96,8 @@ struct Rows {
     return document;
   }
 
-  // The same for documents 2·index and 2·index + 1; without the second one, it is empty.
+  // Reads documents 2·index and 2·index + 1; without the second document, the pair's second is
+  // empty.
   __device__ Pair ReadPair(int index, int documents) const {
     const int rejected = begins[index * 2 + 1];
     return {Read(begins[index * 2], rejected),

@@ -17,7 +17,7 @@ namespace {
 
 __device__ float InverseDeviation(float variance, float eps) { return 1 / sqrtf(variance + eps); }
 
-// What x is normalized to. Intrinsics, so that all kernels have the same bits.
+// The normalized value of x. Intrinsics, so that all kernels have the same bits.
 __device__ float Normalised(float x, float mean, float scale, float bias) {
   return __fmaf_rn(x - mean, scale, bias);
 }
@@ -130,7 +130,7 @@ void StatisticsBackward(const CudaContext& ctx) {
   });
 }
 
-// What the kernels of the backward op know of a channel.
+// The values of a channel that the kernels of the backward op read.
 struct BackwardChannels {
   const float *mean, *variance, *weight, *bias;  // bias: only with relu
   float eps, n;
@@ -165,7 +165,7 @@ struct BackwardChannels {
       terms[4] = g.dmean / n;
     }
   }
-  // What of the gradient passes the ReLU of a value.
+  // The gradient that the ReLU of a value lets pass.
   template <typename T>
   __device__ float Passed(float gradient, float value, float mean_of, float scale,
                           float bias_of) const {
@@ -201,8 +201,8 @@ struct BackwardTerms {
   }
 };
 
-// What is summed: dy and x; with bits that say where y is positive, dy counts as 0 where it is not,
-// and is stored as `masked`.
+// The values that are summed: dy and x. With bits that say where y is positive, dy counts as 0
+// elsewhere, and is stored so as `masked`.
 template <typename T>
 struct Summed {
   const T *dy, *x;
@@ -312,7 +312,7 @@ __global__ void __launch_bounds__(kNormThreads, 2)
   }
 }
 
-// What the backward op gives of channels; each perhaps nullptr.
+// The backward op's results for channels; each may be nullptr.
 struct ChannelResults {
   const float *acc_weight, *acc_bias;
   float *dmean, *dvariance;  // gradients of the mean and variance of each group
@@ -368,7 +368,7 @@ __global__ void __launch_bounds__(kWarp* kWarp)
   if (groups == 1) results.StoreParameters(column, g.rstd * sums[1], sums[0]);
 }
 
-// Of a channel, over the groups in their order.
+// The totals of a channel over the groups, in the groups' order.
 struct GroupsTotals {
   BackwardChannels of;
   ChannelResults results;

@@ -12,7 +12,7 @@
 namespace plimsoll::ops {
 namespace {
 
-// Of `count` values.
+// The moments of `count` values.
 struct Moments {
   float count = 0, mean = 0, squares = 0;  // Σ(x − mean)²
 
@@ -167,7 +167,7 @@ void Statistics(const CudaContext& ctx) {
                   ctx.out<float>(2));
 }
 
-// Of a channel; a few ranks' statistics.
+// Merges the statistics that a few ranks have of a channel.
 template <typename T>
 struct MergeTerms {
   const T *means, *variances;
@@ -199,7 +199,7 @@ void Merge(const CudaContext& ctx) {
   });
 }
 
-// Of a channel of a rank.
+// Handles one channel of one rank.
 template <typename T>
 struct MergeGradientTerms {
   const T *means, *mean, *dmean, *dvariance;  // the last two perhaps nullptr

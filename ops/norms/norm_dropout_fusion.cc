@@ -17,7 +17,7 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// By tensor that owns memory: how often nodes read it.
+// For each tensor that owns memory, the number of times that nodes read it.
 std::vector<int32_t> CountReaders(const Program& program) {
   std::vector<int32_t> readers(program.tensors().size(), 0);
   for (const Node& node : program.nodes()) {

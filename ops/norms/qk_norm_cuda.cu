@@ -148,7 +148,7 @@ struct Backward {
   int sum_of[2];  // indices of the sums for queries, and for keys; -1 if not requested
   Heads heads;
 
-  // Of the items of blockIdx.y, one for each token and head.
+  // The number of items of blockIdx.y, one for each head of a token: queries or keys.
   __device__ int count() const { return blockIdx.y == 0 ? heads.queries : heads.keys; }
   __device__ int first() const {
     return blockIdx.y == 0 ? 0 : blockIdx.y == 1 ? heads.queries : heads.normed();

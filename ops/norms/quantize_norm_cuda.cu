@@ -62,7 +62,7 @@ struct Statistics {
   float mean, rstd;
 };
 
-// What is added is read once, and leaves the L2 cache to the sum, which is read again.
+// The added tensor is read once, so it leaves the L2 cache to the sum, which is read again.
 template <int N, typename T>
 __device__ Pack<T, N> LoadTerm(const T* from) {
   Pack<T, N> pack;
@@ -108,7 +108,7 @@ __device__ void LoadPacks(const Operands<T>& p, int64_t start, int packs, int fi
   }
 }
 
-// Not by WriteGlobal(), since the thread itself may load the sum again.
+// Doesn't use WriteGlobal(), since the thread itself may load the sum again.
 template <typename Form, typename T>
 __device__ void StoreSum(const Operands<T>& p, int64_t start, int packs, int first,
                          Pack<T, Form::kPack> (&x)[Form::kAtOnce]) {
@@ -187,8 +187,8 @@ __device__ Statistics StatisticsOf(const Operands<T>& p, int64_t row) {
   return found;
 }
 
-// Where nothing is expected: *largest becomes at least y's largest magnitude. Warps take rows,
-// grid-stride. Doesn't write the sum, which may have the memory of what is added.
+// Used if no magnitude is expected: raises *largest to y's largest magnitude. Warps take rows,
+// grid-stride. Doesn't write the sum, which may have the memory of the added tensor.
 template <typename Form, typename T>
 __global__ void __launch_bounds__(kThreads)
     FirstNormKernel(const Operands<T> p, const uint32_t* expected, uint32_t* largest) {
@@ -218,7 +218,7 @@ template <typename Form, typename Code, typename T>
 __global__ void __launch_bounds__(kThreads, 2)
     QuantizeNormKernel(const Operands<T> p, const Cast cast) {
   constexpr bool kEven = Form::kEven;
-  // Two: while some threads still store columns of one, others fill the next.
+  // Two tiles: while some threads still store columns of one tile, others fill the next.
   __shared__ TransposedTile<kRows, kColumns> tiles[2];
   __shared__ Statistics statistics[kRows];
   __shared__ uint32_t shared_largest[kWarps];

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// Of images and patches, in pieces.
+// The layout of images and patches, counted in pieces of a row.
 struct PatchLayout {
   int64_t pieces;  // number of pieces of a row of a patch
   int64_t across;  // patches side by side

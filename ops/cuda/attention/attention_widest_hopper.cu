@@ -104,7 +104,7 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
   const WeightDropper<kDropout, false> dropper(w.a.dropout);
   typename Memory::Slot n;
   ForEachWidestUnit<WidestQueries, kRanges>(w, m, [&](const WidestQueries& u, int unit) {
-    // What else the unit is isn't kept in registers.
+    // The other members of the unit are not kept in registers.
     int row, first, length, steps = 0, all_steps;  // row: of draws
     // With ranges: the batch row, the unit's first step and that of these queries, and the first
     // key that all of them see.
@@ -430,7 +430,7 @@ __device__ void RunWidest(const Bring& bring, const Compute& compute) {
     m.InitBarriers();
   }
   __syncthreads();
-  // The same for all threads of a warp; the shuffle tells the compiler so.
+  // All threads of a warp have the same role; the shuffle tells the compiler so.
   const int role = __shfl_sync(~0u, static_cast<int>(threadIdx.x) / kWarpgroup, 0);
   if (role == 0) {
     LeaveRegisters<24>();

@@ -28,7 +28,7 @@ void SetChoices(ChoiceOptions options);
 
 const ChoiceOptions& CurrentChoiceOptions();
 
-// What `measure` and `folder` come to; no folder unless choices are measured.
+// The resolved options `measure` and `folder`; the folder is empty unless choices are measured.
 bool MeasuresChoices();
 std::string ChoiceFolder();
 

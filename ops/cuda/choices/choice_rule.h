@@ -18,8 +18,8 @@ struct TimedWay {
   double microseconds;
 };
 
-// Of ways that were timed roughly, at least one, and the first of which the library prefers:
-// indices of those that may be chosen, in the same order.
+// The indices of the ways (algorithms) that may be chosen, in the order of `ways`. All were timed
+// roughly; at least one exists, and the library prefers the first.
 std::vector<size_t> WaysToTimeAgain(std::span<const TimedWay> ways);
 
 // The index of the one that is chosen. `preferred`: the bits of the way that the library prefers.

@@ -52,7 +52,7 @@ class GemmCall {
   // Whether this algorithm can compute the product, deterministically and within the workspace.
   bool Accepts(cublasLtHandle_t handle, const cublasLtMatmulAlgo_t& algorithm) const;
 
-  // What the product writes: D with the gaps between its rows, and the sums.
+  // The memory that the product writes: D with the gaps between its rows, and the sums.
   std::vector<ResultMemory> Results() const;
 
   void Run(cublasLtHandle_t handle, cudaStream_t stream,

@@ -20,7 +20,8 @@
 
 namespace plimsoll::ops {
 
-// What is applied to the float32 sums before they are rounded and written. gelu is the tanh form.
+// The function that is applied to the float32 sums before they are rounded and written. gelu is the
+// tanh form.
 enum class GemmEpilogue : uint8_t {
   kNone,
   kBias,          // + bias[n]

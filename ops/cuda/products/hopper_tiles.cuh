@@ -125,7 +125,8 @@ struct WholeTiles {
   __device__ StepRun Run(int, int) const { return {0, 1, static_cast<uint16_t>(steps)}; }
 };
 
-// The same, but the last tiles, fewer than clusters, are shared among them (hopper_shares.h).
+// Like WholeTiles, but the clusters share the last tiles, of which there are fewer than clusters
+// (hopper_shares.h).
 struct SharedTiles {
   static constexpr int kMostClusters = 72, kMostShares = 2 * kMostClusters;
   static constexpr int kMostRuns = TileShare::kMostRuns;

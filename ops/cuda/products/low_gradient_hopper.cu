@@ -101,7 +101,7 @@ struct StoreLowGradient {
   }
 
  private:
-  // Of four octets, this thread's.
+  // The index of this thread's octet among four.
   __device__ static int OctetOfFour() { return static_cast<int>(threadIdx.x) % 4; }
 
   // Each is read and written once: the L2 cache should rather keep the product's operands.
