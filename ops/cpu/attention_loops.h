@@ -24,7 +24,7 @@ using AttentionCompute = std::conditional_t<std::is_same_v<S, double>, double, f
 // to scores.
 template <typename T>
 struct AttentionDropout {
-  const PhiloxStream* stream = nullptr;  // nullptr: no dropout
+  const PhiloxStream* stream = nullptr;  // stream of random numbers; nullptr without dropout
   int64_t row = 0;                       // batch row · heads + head, where heads are those of all
                                          // ranks
   uint32_t threshold = 0;
@@ -57,7 +57,7 @@ struct AttentionForward {
   bool causal;
   const int32_t* positions;  // [T], the position of each token in its document; nullptr: one
                              // document
-  int64_t window;            // 0: no window
+  int64_t window;            // the most keys that a query sees; 0 means no window
   double divisor;            // scores are q·k / divisor
   double softcap;            // c: scores become c · tanh(score / c); 0: no cap
   int64_t query_begin;       // a multiple of kAttentionQueries

@@ -50,8 +50,9 @@ struct LossExponentials {
   // [count], like losses and lse: the targets of the chunk's rows. A row with a negative target is
   // ignored.
   const int32_t* targets;
-  const float* scale;  // nullptr by row
-  // nullptr: no gradients, exponentials are not stored. By row: dlogp, [count].
+  const float* scale;  // nullptr if each row has its own factor (`dloss` by row)
+  // nullptr if no gradients are requested; exponentials are then not stored. With factors by row:
+  // dlogp, [count].
   const float* dloss;
   float* losses;       // loss of each row; may be nullptr
   float* lse;          // lse of each row; may be nullptr

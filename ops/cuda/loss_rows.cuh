@@ -41,7 +41,8 @@ struct LossRows {
   float* lse_out;          // lse of each row; may be nullptr
   float* losses;           // loss of each row; may be nullptr
   const float* scale;      // factor = scale · dloss, or −dlogp of the row
-  const float* dloss;      // nullptr: no gradient. By row: dlogp [count], and no scale
+  // nullptr if no gradient is requested; with factors by row: dlogp [count], and no scale
+  const float* dloss;
 };
 
 // Σ exp2((x − max) · log2 e) over the values seen so far. Products that must never be fused with

@@ -34,9 +34,10 @@ static_assert(kAcross * (kTileRows / kSide) == kThreads);
 
 struct Cast {
   int64_t rows, columns, padded;  // padded: elements in a transposed row
-  const uint32_t* largest;   // magnitude from which the scale is made, unless `expected` gives one
-  const uint32_t* expected;  // nullptr: `largest` it is
-  uint32_t* found;           // raised by sources that find the largest magnitude
+  const uint32_t* largest;  // magnitude from which the scale is made, unless `expected` gives one
+  // magnitudes expected from earlier steps; nullptr means that the scale is made from `largest`
+  const uint32_t* expected;
+  uint32_t* found;  // raised by sources that find the largest magnitude
   // nullptr: not wanted
   uint8_t* codes;
   uint8_t* transposed;

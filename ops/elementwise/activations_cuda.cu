@@ -129,7 +129,7 @@ struct ValueAndGradient {
 template <typename S>
 struct ColumnArguments {
   const S *x, *dy;
-  S* y;  // nullptr: not wanted
+  S* y;  // the activation's result; nullptr if not requested
   S* dx;
   int64_t rows, columns;
   int64_t chunk;  // number of rows that a block takes

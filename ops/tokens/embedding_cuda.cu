@@ -18,8 +18,8 @@ struct Arguments {
   const int32_t* tokens;
   const S* weight;
   const S* position;         // position embedding; may be nullptr
-  const int32_t* first;      // nullptr: 0
-  const int32_t* of_tokens;  // their positions; nullptr: from `first` on
+  const int32_t* first;      // position of the first token; nullptr means 0
+  const int32_t* of_tokens;  // the tokens' positions; nullptr if positions count from `first` on
   S* y;
   int64_t rows, sequence, vocabulary, positions;
   int64_t before, after;  // tokens of ranks before and after this one

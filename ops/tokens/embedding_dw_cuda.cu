@@ -70,7 +70,7 @@ __global__ void ListTokensKernel(const int32_t* tokens, int n, int begin, int vo
   positions[i] = i;
 }
 
-// Like the function above, for the gradient's type.
+// Loads N values of a gradient as floats, from either type of the gradient.
 template <int N>
 __device__ void LoadFloats(const __nv_bfloat16* from, float (&to)[N]) {
   const auto pack = *reinterpret_cast<const Pack<__nv_bfloat16, N>*>(from);

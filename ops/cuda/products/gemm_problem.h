@@ -35,7 +35,7 @@ struct GemmProblem {
   bool trans_b = false;
   int64_t m = 0;
   int64_t n = 0;
-  int64_t k = 0;  // 0: D = epilogue(beta · C)
+  int64_t k = 0;  // inner dimension; with 0, D = epilogue(beta · C)
   int64_t lda = 0;
   int64_t ldb = 0;
   int64_t ldc = 0;    // row stride of C, D and aux
