@@ -207,7 +207,7 @@ class Cutter {
     }
     const int64_t most = std::ranges::max(counts | std::views::values);
     g_.set_context_of(norm);
-    // maps an input of the norm to the square sum of this stage's gradient
+    // Maps an input of the norm to the square sum of this stage's gradient.
     std::map<size_t, TensorId> own;
     std::vector<TensorId> sent;
     for (size_t i = 0; i < norm.inputs.size(); ++i) {

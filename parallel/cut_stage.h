@@ -47,7 +47,7 @@ inline constexpr std::string_view kStageIn = "stage.in";
 inline constexpr std::string_view kStageOut = "stage.out";  // activation sent to the next stage
 // gradient sent to the previous stage
 inline constexpr std::string_view kStageInGrad = "stage.in.grad";
-// gradient received from the next stage
+// Gradient received from the next stage.
 inline constexpr std::string_view kStageOutGrad = "stage.out.grad";
 
 inline constexpr std::string_view kStageTensors[] = {kStageIn, kStageOut, kStageInGrad,

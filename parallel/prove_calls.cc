@@ -118,7 +118,7 @@ class Replay {
     std::vector<Stream> streams = {};
     std::vector<Started> open = {};  // started calls whose done call is still to come
     std::optional<Started> awaits = {};
-    // for each list and call: whether the proof has counted the call
+    // For each list and call: whether the proof has counted the call.
     std::vector<std::vector<bool>> counted = {};
 
     const CallList& list(Place place) const { return *calls.lists[place.list]; }

@@ -11,7 +11,7 @@ namespace plimsoll::parallel {
 // The costs of a model's blocks and of the layers outside them, in any unit.
 struct ModelCosts {
   std::vector<double> blocks;
-  // the costs of the parts before the first block and after the last block
+  // The costs of the parts before the first block and after the last block.
   double before = 0, after = 0;
 };
 

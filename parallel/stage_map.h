@@ -61,7 +61,7 @@ class StageMap {
 
   const graph::Program& program_;
   int64_t stages_;
-  // the stages of nodes, and of tensors that own memory
+  // The stages of nodes, and of tensors that own memory.
   std::vector<int64_t> of_nodes_, of_tensors_;
   std::vector<bool> joins_;
   std::vector<StageCut> cuts_;

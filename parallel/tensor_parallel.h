@@ -32,7 +32,7 @@ namespace plimsoll::parallel {
 
 struct ParameterPart {
   enum Split {
-    // a linear layer's rank has some of its outputs; an embedding's or the head's has some tokens
+    // A linear layer's rank has some of its outputs; an embedding's or the head's has some tokens.
     kRows,
     kColumns,  // a linear layer's rank has some of its inputs
   };

@@ -174,7 +174,7 @@ class GatherJoiner {
     ++joined_;
     if (maker == nullptr) return;
     unsent_.insert(start.inputs[0]);
-    // all nodes that make codes of a parameter use the same scale
+    // All nodes that make codes of a parameter use the same scale.
     const Node& as_before = *MakerFor(nodes_[earlier.start]);
     for (size_t i = 0; i < maker->outputs.size(); ++i) {
       const TensorId id = maker->outputs[i];

@@ -237,7 +237,7 @@ class Divider {
   const ZeroStateOptions& options_;
   Builder builder_;
   std::vector<Divided> divided_;
-  // maps a weight or gradient to the tensor that the update uses instead
+  // Maps a weight or gradient to the tensor that the update uses instead.
   std::map<TensorId, TensorId> instead_;
   std::set<TensorId> parts_;            // shards of gradients
   bool divided_momentum_ = false;       // whether the previous node of the update was a sharded

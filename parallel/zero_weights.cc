@@ -64,7 +64,7 @@ class Gatherer {
     FindWeights();
     std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
     TakeOwns(nodes);
-    // number of weights whose gathers have started, and have finished
+    // Number of weights whose gathers have started, and have finished.
     size_t started = 0, finished = 0;
     for (size_t n = 0; n < nodes.size(); ++n) {
       Node& node = nodes[n];
@@ -130,7 +130,7 @@ class Gatherer {
   const ZeroWeightsOptions& options_;
   Builder g_;
   std::vector<Weight> weights_;
-  // maps a weight to the unsharded tensor that its readers read
+  // Maps a weight to the unsharded tensor that its readers read.
   std::map<TensorId, TensorId> whole_;
   int64_t bytes_ = 0;
   int buckets_ = 0;

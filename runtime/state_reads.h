@@ -39,7 +39,7 @@ class StateReads {
 
  private:
   std::vector<int> marks_;
-  // maps the name of a tensor that is read to its mark
+  // Maps the name of a tensor that is read to its mark.
   std::unordered_map<std::string, int> mark_of_;
 };
 

@@ -110,7 +110,7 @@ using Source = std::variant<const char*, OfRow, SeedFigure, Compared>;
 
 struct Figure {
   const char* key;
-  const char* label;  // label of the figure's column; nullptr: no column
+  const char* label;  // label of the figure's column; nullptr means no column
   const char* unit;   // reports/study_page.h
   Source of;
 

@@ -16,7 +16,7 @@ struct StudyFacts {
   std::vector<Row> rows = {};
   std::vector<RowFacts> facts = {};
   size_t baseline = 0;
-  // keys of the columns to show; empty means all columns with values
+  // Keys of the columns to show; empty means all columns with values.
   std::vector<std::string> columns = {};
 };
 

@@ -53,7 +53,7 @@ class WindowOrder {
   WindowOrder(TokenStream stream, DataOrder order, uint64_t seed, int64_t sequence);
 
   const TokenStream& stream() const { return stream_; }
-  // number of windows in an epoch; 0 if the stream has too few tokens
+  // Number of windows in an epoch; 0 if the stream has too few tokens.
   int64_t windows() const { return windows_; }
   // The position of a window in the stream. Requires that windows() is not 0.
   int64_t Start(int64_t number) const;

@@ -212,7 +212,7 @@ bool PackedRows::HasTarget(int64_t start, int64_t length) const {
 
 // Sorts the pieces by row.
 void PackedRows::PackBestFit() {
-  // pieces in each item, which is an example or a pair
+  // Pieces in each item, which is an example or a pair.
   const auto texts = static_cast<size_t>(texts_of_example());
   std::vector<int32_t> lengths;  // lengths of the items
   for (size_t i = 0; i < pieces_.lengths.size(); i += texts) {

@@ -23,8 +23,8 @@ namespace plimsoll::data {
 // The slots of a token source's inputs. Throws a UserError when there is a slot of another input.
 struct TokenSlots {
   std::span<int32_t> tokens, targets;
-  std::span<int32_t> positions;  // empty: the program has no such input
-  std::span<float> reference;    // empty: the program has no such input
+  std::span<int32_t> positions;  // empty if the program has no such input
+  std::span<float> reference;    // empty if the program has no such input
 
   // The part of the slots for row `row` of the batch.
   TokenRow Row(int64_t row, int64_t sequence) const {

@@ -191,7 +191,7 @@ class ConvChoices {
   std::mutex mutex_;
   uint64_t generation_ = 0;
   std::map<std::string, ChoiceStore> stores_;
-  // maps a device and a problem to the entry
+  // Maps a device and a problem to the entry.
   std::map<std::pair<int, ConvProblem>, Entry> entries_;
 };
 

@@ -49,7 +49,7 @@ inline unsigned FirstBlocks(const CudaContext& ctx, int64_t blocks) {
   return static_cast<unsigned>(std::min(blocks, most));
 }
 
-// nullptr: not wanted.
+// nullptr if not requested.
 template <typename Code>
 __global__ void FinishKernel(const uint32_t* found, const uint32_t* expected, float* scale,
                              uint32_t* largest) {

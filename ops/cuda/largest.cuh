@@ -53,7 +53,7 @@ __device__ void IncludeStored(const Pack<T, N>& stored, const uint32_t* wanted, 
   }
 }
 
-// Sets these to zero, before kernels raise them. nullptr: not wanted.
+// Sets these to zero, before kernels raise them. nullptr if not requested.
 inline void ClearLargest(std::initializer_list<uint32_t*> all, cudaStream_t stream) {
   for (uint32_t* largest : all) {
     if (largest == nullptr) continue;

@@ -125,7 +125,7 @@ struct Loss {
   int64_t vocabulary = ctx.in_shape(1).dim(0);  // number of the table's rows
   VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
   bool bias = ctx.has_input(at.bias);
-  // soft cap of logits; 0 means no cap
+  // Soft cap of logits; 0 means no cap.
   float softcap = static_cast<float>(LossSoftcap(ctx.attributes));
   bool low =
       ctx.has_output(at.dweight) && ctx.outputs[at.dweight].type.dtype == graph::DType::kBFloat16;
@@ -140,7 +140,7 @@ struct Loss {
   bool makes_losses = ctx.has_output(at.loss) || ctx.has_output(at.logp);
   // Whether exponentials replace logits.
   bool exponentials = UsesExponentials();
-  // type of the products' operands
+  // Type of the products' operands.
   graph::DType operands = exponentials ? graph::DType::kBFloat16 : stored;
   bool copies_weight = exponentials && stored != graph::DType::kBFloat16 && ctx.has_output(at.dx);
 

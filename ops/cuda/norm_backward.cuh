@@ -41,16 +41,16 @@ struct NormBackward {
   const float* rstd;
   const T* dy;
   const T* acc;  // term that is added; may be nullptr
-  T* dx;         // may be the memory of dy or acc; nullptr: not wanted
+  T* dx;         // may be the memory of dy or acc; nullptr if not requested
   int64_t rows;
   int width;
   float* partials = nullptr;  // [blocks][dweight?][dbias?][width]
   bool dweight = false, dbias = false;
   T* y = nullptr;  // result of the norm, for kernels that recompute it
   const T* bias = nullptr;
-  T* dropped = nullptr;  // as dx, or the memory of x; nullptr: not wanted
+  T* dropped = nullptr;  // as dx, or the memory of x; nullptr if not requested
   ElementDropout dropout = {};
-  // The largest magnitudes of results; nullptr: not wanted.
+  // The largest magnitudes of results; nullptr if not requested.
   uint32_t* largest_y = nullptr;
   uint32_t* largest_dx = nullptr;
   uint32_t* largest_dropped = nullptr;

@@ -38,7 +38,7 @@ struct Cast {
   // magnitudes expected from earlier steps; nullptr means that the scale is made from `largest`
   const uint32_t* expected;
   uint32_t* found;  // raised by sources that find the largest magnitude
-  // nullptr: not wanted
+  // nullptr if not requested
   uint8_t* codes;
   uint8_t* transposed;
   float* scale;

@@ -17,7 +17,7 @@ struct GatedArguments {
   const S* dy;  // nullptr if only y is computed
   S* y;         // nullptr if only the gradient is computed
   S* dgate_up;
-  // nullptr: not wanted
+  // nullptr if not requested
   uint32_t* largest_y = nullptr;
   uint32_t* largest_dgate_up = nullptr;
 };

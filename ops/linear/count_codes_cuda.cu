@@ -15,7 +15,7 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-// number of blocks number of blocks that run at once on a multiprocessor
+// Number of blocks that run at once on a multiprocessor.
 constexpr int kBlocks = 8;
 constexpr int kCounts = 3;
 

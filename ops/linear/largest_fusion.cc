@@ -40,7 +40,7 @@ struct Maker {
 int FuseLargest(Program& program) {
   std::vector<Node>& nodes = program.mutable_nodes();
   std::map<TensorId, Maker> makers;
-  // maps a largest magnitude to an equal magnitude that was found before
+  // Maps a largest magnitude to an equal magnitude that was found before.
   std::map<TensorId, TensorId> instead;
   size_t stays = 0;
   for (size_t n = 0; n < nodes.size(); ++n) {

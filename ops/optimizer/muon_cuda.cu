@@ -17,7 +17,7 @@ namespace {
 using graph::DType;
 
 constexpr int kMomentumThreads = 256;
-// number of elements of a thread block
+// Number of elements of a thread block.
 constexpr int kMomentumElements = kMomentumThreads / kWarp * kStateBlock;
 
 __device__ constexpr auto kMomentumCodes = MakeDynamicCodes<kMomentEncoding.is_signed, uint8_t>();

@@ -14,8 +14,8 @@ template <typename T>
 struct HopperForwardArguments {
   CUtensorMap qkv;
   T* out;
-  float* lse;         // nullptr: not requested
-  uint32_t* largest;  // largest magnitude of out; nullptr: not requested
+  float* lse;         // nullptr if not requested
+  uint32_t* largest;  // largest magnitude of out; nullptr if not requested
   // number of tokens of each row that are not padding; nullptr without padding
   const int32_t* lengths;
   AttentionDropout dropout;

@@ -66,7 +66,7 @@ struct GemmBuffers {
   const void* bias = nullptr;
   const void* aux = nullptr;  // GELU's input, for kGeluGradient
   float* sums = nullptr;
-  const float* old_sums = nullptr;  // may be `sums`; nullptr: nothing is added
+  const float* old_sums = nullptr;  // may be `sums`; nullptr if nothing is added
   void* workspace = nullptr;        // 256-byte aligned; its content is arbitrary before and after
   int64_t workspace_bytes = 0;
 };

@@ -26,7 +26,7 @@ struct HopperTile {
   int rows, columns;  // numbers of rows and columns of the complete result
   int tile_column;    // index among the row's tiles
   int steps;          // number of steps of 64 along k that are summed here
-  int share;          // index of one of the shares that add up to the tile; -1: whole tile
+  int share;          // index of one of the shares that add up to the tile; -1 for a complete tile
   int record;         // unique among all tiles and shares of tiles
   int warpgroup;      // 0 or 1
 
