@@ -62,7 +62,7 @@ struct CpuKernel {
   std::string op;
   // Runs on the calling thread and on the pool. Bits must not depend on the number of threads.
   void (*run)(const CpuContext&);
-  // The bytes of scratch for the call with that number of threads; nullptr: no scratch.
+  // The bytes of scratch for such a call with that many threads; nullptr means no scratch.
   int64_t (*workspace)(const graph::OpCall&, int threads) = nullptr;
 };
 

@@ -76,8 +76,8 @@ class Cutter {
   }
 
  private:
-  // Finds the metrics that only some stages compute but that all stages need: those read where
-  // updates are decided and, in an evaluation, the results of single samples.
+  // Finds the metrics that all stages need although only some stages compute them: metrics that
+  // decide whether to update and, in an evaluation, the results of single samples.
   void FindMetrics(bool evaluates) {
     for (const TensorId id : graph::TensorIds(program_)) {
       const Tensor& tensor = program_.tensor(id);
@@ -201,16 +201,17 @@ class Cutter {
   // Replaces a norm of all gradients. Each stage's square sums are gathered; a gradient is found
   // there by its stage and its number within that stage.
   void JoinNorm(const Node& norm) {
-    std::map<int64_t, int64_t> counts;                // by stage: its number of gradients so far
-    std::vector<std::pair<int64_t, int64_t>> places;  // by input: its stage, and its number within
-                                                      // the stage
+    std::map<int64_t, int64_t> counts;  // maps a stage to its number of gradients so far
+    // for each input of the norm: its gradient's stage, and the gradient's number within that stage
+    std::vector<std::pair<int64_t, int64_t>> places;
     for (const TensorId id : norm.inputs) {
       const int64_t stage = map_.Counting(id);
       places.emplace_back(stage, stage < 0 ? 0 : counts[stage]++);
     }
     const int64_t most = std::ranges::max(counts | std::views::values);
     g_.set_context_of(norm);
-    std::map<size_t, TensorId> own;  // by input: the square sum of this stage's gradient
+    // Maps an input of the norm to the square sum of this stage's gradient.
+    std::map<size_t, TensorId> own;
     std::vector<TensorId> sent;
     for (size_t i = 0; i < norm.inputs.size(); ++i) {
       const int64_t stage = places[i].first;
@@ -261,12 +262,12 @@ class Cutter {
   graph::Builder g_;
   std::vector<Node> nodes_;
   std::vector<TensorId> metrics_;
-  // Members for tables that both the first and the last stage have. `begins_`: by node, the
-  // gradient whose sum this stage begins at that node. `own_parts_`: by node, this rank's part of a
-  // gradient, which that node makes.
+  // Members for tables that both the first and the last stage have. `begins_` maps a node to the
+  // gradient whose sum this stage begins there. `own_parts_` maps a node to this rank's part of a
+  // gradient, which the node makes.
   std::map<size_t, TensorId> begins_, own_parts_;
   std::vector<TensorId> whole_tables_;   // gradients of such tables that are not sharded
-  std::map<TensorId, TensorId> summed_;  // by metric or gradient: its sum over stages
+  std::map<TensorId, TensorId> summed_;  // maps a metric or gradient to its sum over the stages
 };
 
 }  // namespace

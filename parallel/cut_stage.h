@@ -42,17 +42,19 @@
 namespace plimsoll::parallel {
 
 // The tensors that a stage receives and sends: an activation and its gradient, at both ends.
-inline constexpr std::string_view kStageIn = "stage.in";             // received from the previous
-                                                                     // stage
-inline constexpr std::string_view kStageOut = "stage.out";           // sent to the next stage
-inline constexpr std::string_view kStageInGrad = "stage.in.grad";    // sent to the previous stage
-inline constexpr std::string_view kStageOutGrad = "stage.out.grad";  // received from the next stage
+// activation received from the previous stage
+inline constexpr std::string_view kStageIn = "stage.in";
+inline constexpr std::string_view kStageOut = "stage.out";  // activation sent to the next stage
+// gradient sent to the previous stage
+inline constexpr std::string_view kStageInGrad = "stage.in.grad";
+// Gradient received from the next stage.
+inline constexpr std::string_view kStageOutGrad = "stage.out.grad";
 
 inline constexpr std::string_view kStageTensors[] = {kStageIn, kStageOut, kStageInGrad,
                                                      kStageOutGrad};
 
 struct CutStageOptions {
-  std::vector<int64_t> blocks;  // by stage: its number of blocks
+  std::vector<int64_t> blocks;  // the number of blocks of each stage
   int64_t stage = 0;            // the stage of this rank
 };
 

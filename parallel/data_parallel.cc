@@ -55,7 +55,7 @@ class Reducer {
     if (buckets_.empty() && carried_.empty() && firsts_.empty())
       return {false, "nothing to sum among ranks"};
     program_.mutable_nodes().clear();
-    size_t started = 0, finished = 0;  // numbers of buckets
+    size_t started = 0, finished = 0;  // number of buckets started, and finished
     for (size_t n = 0; n <= nodes_.size(); ++n) {
       if (n == update_) {
         if (at_update_) builder_.set_phase(Phase::kUpdate);
@@ -161,8 +161,8 @@ class Reducer {
     program_.mutable_nodes().push_back(std::move(node));
   }
 
-  // Makes the node read sums instead of the tensors that were summed. The first input of the end of
-  // another axis's sum is what its start writes, and stays.
+  // Makes the node read sums instead of the tensors that were summed. A node that ends another
+  // axis's sum keeps its first input, which the start of that sum writes.
   void ReadSums(Node& node) const {
     const size_t made = ops::IsCollectiveDone(*node.op) ? 1 : 0;
     for (size_t i = made; i < node.inputs.size(); ++i) {
@@ -291,7 +291,7 @@ class Reducer {
   std::vector<Bucket> buckets_;
   int64_t bytes_ = 0;
   std::set<TensorId> parts_;              // this rank's parts of gradients
-  std::map<TensorId, TensorId> reduced_;  // by tensor: the sum that nodes read instead
+  std::map<TensorId, TensorId> reduced_;  // maps a tensor to the sum that nodes read instead
   std::vector<Node> waiting_;             // nodes that wait until the parts that they read are
                                           // summed
 };

@@ -46,9 +46,8 @@ struct DataParallelOptions {
   // one another, so optim::UpdateInBackward does not move their updates.
   int64_t small_bytes = int64_t{256} << 10;
   int64_t ranks = 1;
-  // Whether carried gradients live on the host. The sums of unsharded gradients then end as those
-  // of parts do, so that the gradients can be evicted again, instead of all being on the device at
-  // the update.
+  // Whether carried gradients live on the host. The sums of unsharded gradients then end as early
+  // as the sums of sharded gradients, so that each gradient is evicted again before the update.
   bool gradients_on_host = false;
   // Whether all sums start at the update: programs are cut there (graph/phase_cut.h), and no
   // transfer may cross the cut.

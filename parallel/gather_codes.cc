@@ -67,7 +67,7 @@ class CodesGatherer {
  private:
   // Weights in the order of their gathers, which is the same in all micro-steps.
   void Find(const std::vector<Node>& nodes) {
-    std::map<TensorId, size_t> by_gathered;  // by gathered tensor: index into weights_
+    std::map<TensorId, size_t> by_gathered;  // maps a gathered tensor to its index in weights_
     for (const Node& node : nodes) {
       const bool done = node.op->name == "all_gather_done";
       for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -221,13 +221,14 @@ class CodesGatherer {
   Program& program_;
   const GatherCodes::Options& options_;
   graph::Builder g_;
-  std::set<TensorId> read_;               // tensors that any node reads
-  std::vector<GatheredWeight> weights_;   // weights that are gathered as codes
-  std::vector<TensorId> magnitudes_;      // by weight: its largest magnitude
-  std::vector<TensorId> scales_;          // by weight: the scale of its codes
-  std::map<TensorId, size_t> by_tensor_;  // by gathered or unsharded tensor: index into weights_
-  std::map<TensorId, TensorId> codes_;    // by gathered tensor: the rank's own codes
-  std::map<TensorId, TensorId> instead_;  // by tensor: its substitute
+  std::set<TensorId> read_;              // tensors that some node reads
+  std::vector<GatheredWeight> weights_;  // weights that are gathered as codes
+  std::vector<TensorId> magnitudes_;     // the largest magnitude of each of weights_
+  std::vector<TensorId> scales_;         // the scale of the codes of each of weights_
+  // maps a gathered or unsharded tensor to its index in weights_
+  std::map<TensorId, size_t> by_tensor_;
+  std::map<TensorId, TensorId> codes_;    // maps a gathered tensor to the rank's own codes
+  std::map<TensorId, TensorId> instead_;  // maps a tensor to its substitute
 };
 
 }  // namespace

@@ -23,9 +23,9 @@ namespace plimsoll::parallel {
 // A tensor that is summed among the ranks.
 struct Summand {
   graph::TensorId tensor = graph::kNoTensor;
-  size_t written = 0;  // the last node that writes it
+  size_t written = 0;  // index of the last node that writes the tensor
   std::string scope = {};
-  graph::TensorId part = graph::kNoTensor;  // the tensor's own_part, if only that is read
+  graph::TensorId part = graph::kNoTensor;  // the tensor's own_part, if nodes read only this part
   graph::TensorId sum = graph::kNoTensor;   // the sum, once started
 
   graph::TensorId read() const { return part != graph::kNoTensor ? part : tensor; }

@@ -71,7 +71,7 @@ std::string FirstDifference(const RankCalls& first, int64_t first_rank, const Ra
 // Replays the calls of all ranks until none can continue.
 class Replay {
  public:
-  // `most_times`: how many of a list's consecutive runs are replayed.
+  // `most_times`: the most consecutive repetitions of a call list that are replayed.
   Replay(const Mesh& mesh, std::span<const RankCalls> ranks, int64_t most_times)
       : mesh_(mesh), most_times_(most_times) {
     for (const RankCalls& calls : ranks) {
@@ -118,10 +118,10 @@ class Replay {
     int64_t times = 0;  // how often the current list has ended in this run
     size_t call = 0;    // the next call of the current list
     std::vector<Stream> streams = {};
-    std::vector<Started> open = {};  // calls whose done is still to come
+    std::vector<Started> open = {};  // started calls whose done call is still to come
     std::optional<Started> awaits = {};
-    std::vector<std::vector<bool>> counted = {};  // by list and call: whether the proof has counted
-                                                  // the call
+    // For each list and call: whether the proof has counted the call.
+    std::vector<std::vector<bool>> counted = {};
 
     const CallList& list(Place place) const { return *calls.lists[place.list]; }
     const RankCall& at(Place place) const { return list(place).calls[place.call]; }
@@ -133,7 +133,7 @@ class Replay {
       if (found == streams.end()) streams.push_back({.name = name, .queue = {}});
       return static_cast<size_t>(std::ranges::find(streams, name, &Stream::name) - streams.begin());
     }
-    // The first call that waits in this rank's stream; nothing if no call waits.
+    // The first call that waits in this rank's stream; nullopt if no call waits.
     std::optional<Place> Head(const std::string& stream) const {
       const auto found = std::ranges::find(streams, stream, &Stream::name);
       if (found == streams.end() || found->queue.empty()) return std::nullopt;
@@ -218,7 +218,7 @@ class Replay {
     }
   }
 
-  // The open call that is the same as `call`, or that `call` is the done of.
+  // The open call that equals `call`, or that `call` awaits.
   static std::vector<Started>::iterator FindOpen(Rank& rank, const RankCall& call) {
     const bool transfer = call.transfer() || call.kind == Kind::kTransferDone;
     return std::ranges::find_if(rank.open, [&](const Started& started) {
@@ -299,7 +299,7 @@ class Replay {
     if (call.collective()) programs_.insert(ranks_[rank].list(place).program);
   }
 
-  // The first call that blocks the rank, or that no other rank meets.
+  // The call at which the rank waits: the first call that blocks it, or that no other rank matches.
   std::optional<Place> WaitsAt(const Rank& rank) const {
     if (rank.awaits) return rank.streams[rank.awaits->stream].queue.front();
     for (const Stream& stream : rank.streams) {
@@ -355,8 +355,8 @@ CallProof ProveCalls(const Mesh& mesh, std::span<const RankCalls> ranks, std::st
       if (!problem.empty()) return {.problem = problem};
     }
   }
-  // If all ranks have one program, they are at the same run after each run of a list. Therefore the
-  // third run of a list would repeat the second one, and two are enough.
+  // If all ranks have one program, they finish each repetition of a list together. Therefore the
+  // third repetition of a list would equal the second, and two repetitions are enough.
   constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
   return Replay(mesh, ranks, apart.empty() ? 2 : kAll).Run();
 }

@@ -20,16 +20,16 @@
 namespace plimsoll::parallel {
 
 struct CallProof {
-  std::string problem;  // names rank, program and call; empty: the proof succeeded
+  std::string problem;  // names the rank, the program and the call; empty if the proof succeeded
   // The numbers of calls that were proved. Repeated runs of a list count once.
-  int64_t collectives = 0;  // each counts once for every group of ranks that makes it
+  int64_t collectives = 0;  // collectives; each counts once for every group of ranks that makes it
   int64_t pairs = 0;        // sends with their receives
   int64_t programs = 0;     // programs with collectives, counted by name
 };
 
 // `ranks`: the calls of the mesh's ranks, in the order of the ranks. Ranks along the axis `apart`
-// have different programs: only their collectives along that axis must be equal. Empty: all ranks
-// have one program.
+// have different programs: only their collectives along that axis must be equal. An empty `apart`
+// means that all ranks have one program.
 CallProof ProveCalls(const Mesh& mesh, std::span<const RankCalls> ranks,
                      std::string_view apart = {});
 

@@ -32,11 +32,12 @@ struct RankCall {
   std::string types;    // "f32[4,8] → f32[2,8]"; for transfers only the type sent, "bf16[4,8]"
   std::string details;  // the other attributes of the op: "{axis="data", reduction="max"}"
   // The calls of one stream start in their order, each after the end of the previous one.
-  // Collectives have one stream for each axis, with the axis's name; a done has no stream.
+  // Collectives have one stream for each axis, with the axis's name; a …Done call has no stream.
   std::string stream;
-  // Whether the rank does nothing else until the call has ended; otherwise the call's done waits.
+  // Whether the rank does nothing else until the call has ended. If false, the matching …Done call
+  // waits for the end.
   bool blocks = true;
-  // For sends and receives:
+  // For sends and receives: the other rank, and the message.
   int64_t peer = -1;
   int64_t micro_batch = -1;
   int64_t slot = 0;
@@ -51,15 +52,15 @@ struct RankCall {
 // "all_reduce_start of %w.grad.sum @block.0: f32[4,8] → f32[4,8] {axis="data"}"
 std::string Text(const RankCall& call);
 
-// The call that the node makes; nothing if the node works on this rank alone. A collective blocks
-// in this model, as on CPUs, although on GPUs other work runs until its done. This is enough: calls
-// that end while they block also end when they don't, since a call then waits for only a part of
-// the same calls.
+// The call that the node makes; nullopt if the node works on this rank alone. In this model a
+// collective blocks, as on CPUs, although on GPUs other work runs until its end is awaited. This is
+// enough: if all calls end when collectives block, they also end when collectives don't block,
+// since each call then waits for fewer calls.
 std::optional<RankCall> CallOf(const graph::Program& program, const graph::Node& node);
 
 // The calls of one program, or the calls between programs.
 struct CallList {
-  std::string program;  // its name
+  std::string program;  // the program's name
   std::vector<RankCall> calls;
 
   bool operator==(const CallList&) const = default;

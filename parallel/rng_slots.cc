@@ -9,7 +9,7 @@ namespace plimsoll::parallel {
 std::span<const RngSlot> RngSlots() {
   static const std::vector<RngSlot> slots = {
       {"update_rng", {}},    // all ranks draw the same numbers for the same tensors
-      {"rng", {kDataAxis}},  // each data rank draws other numbers
+      {"rng", {kDataAxis}},  // each data rank draws different numbers
   };
   return slots;
 }

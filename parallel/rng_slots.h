@@ -1,7 +1,7 @@
-// The inputs from which random ops draw: i32[2], a seed and the number of a draw. Ranks that work
-// on the same numbers, or that each have a part of one tensor, draw from a slot with the same
-// number on all of them. For a part, an op makes the draws that belong to the part's position in
-// the full tensor.
+// The inputs from which random ops draw: i32[2], a seed and the number of a draw. A slot is such an
+// input. Ranks that compute the same values, or that each have a shard of one tensor, read the same
+// draw number from their slot. For a shard, an op makes the draws that belong to the shard's
+// position in the full tensor.
 #pragma once
 
 #include <cstdint>

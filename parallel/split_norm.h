@@ -15,8 +15,9 @@
 
 namespace plimsoll::parallel {
 
-// Changes `norm`, a global_norm that is not in the program yet. Instead of those inputs that are in
-// `split`, it then reads their gathered norm. Emits the nodes that compute the gathered norm.
+// Changes `norm`, a global_norm that is not in the program yet: the gathered norm of the sharded
+// gradients replaces its inputs that are in `split`. Emits the nodes that compute the gathered
+// norm.
 void GatherSplitNorm(graph::Builder& g, graph::Node& norm, const std::set<graph::TensorId>& split,
                      std::string_view axis, int64_t ranks);
 

@@ -23,7 +23,8 @@ std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages,
                                    std::span<const int64_t> most) {
   const size_t count = costs.blocks.size(), parts = static_cast<size_t>(stages);
   if (parts == 0 || parts > count) return {};
-  std::vector<double> sums = {0};  // by block: the sum of the costs of the blocks before it
+  // For each block, the sum of the costs of the blocks before that block.
+  std::vector<double> sums = {0};
   for (const double block : costs.blocks) sums.push_back(sums.back() + block);
   std::vector<std::vector<Division>> best(parts + 1, std::vector<Division>(count + 1));
   best[0][0].most = 0;

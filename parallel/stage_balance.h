@@ -8,17 +8,18 @@
 
 namespace plimsoll::parallel {
 
-// The costs of the parts of a model, in any unit.
+// The costs of a model's blocks and of the layers outside them, in any unit.
 struct ModelCosts {
   std::vector<double> blocks;
-  double before = 0, after = 0;  // the parts before the first block, and after the last one
+  // The costs of the parts before the first block and after the last block.
+  double before = 0, after = 0;
 };
 
 // The number of blocks of each stage, at least one. The division is chosen by three criteria, in
 // this order: the most expensive stage costs least; the sum of squares of the stages' costs is
 // least; the early stages, which have the most micro-batches in flight, have the fewest blocks.
-// `most`: the largest number of blocks of each stage; empty: any number. Returns an empty vector if
-// no such division exists, as with fewer blocks than stages.
+// `most`: the largest number of blocks of each stage; empty means that any number is allowed.
+// Returns an empty vector if no such division exists, as with fewer blocks than stages.
 std::vector<int64_t> BalanceStages(const ModelCosts& costs, int64_t stages,
                                    std::span<const int64_t> most = {});
 

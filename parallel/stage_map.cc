@@ -87,7 +87,7 @@ class StageMap::Finder {
     }
     if (stage >= 0 || node.op->view) return stage;
     if (reads_parameter) return 0;
-    // Otherwise the node reads a gradient that micro-steps carry.
+    // A node that reads none of these results reads a gradient that micro-steps carry.
     for (const TensorId id : graph::Present(node.inputs)) {
       if (At(id) >= 0) return At(id);
     }
@@ -141,7 +141,8 @@ class StageMap::Finder {
 
   static bool IsHome(int64_t stage) { return stage >= 0 || stage == kEnds; }
 
-  // The stage of a tensor, or else of the nearest of its owners that has one; kAll if none has.
+  // The stage of a tensor, or else the stage of its nearest owner that has a stage; kAll if no
+  // owner has a stage.
   int64_t HomeOf(TensorId id) {
     TensorId at = program_.Root(id);
     while (!IsHome(At(at))) {
@@ -153,7 +154,8 @@ class StageMap::Finder {
     return At(at);
   }
 
-  // The stage of a node of the update. Metrics do not decide it: all stages have them.
+  // The stage of a node of the update. Metrics do not determine this stage: all stages have the
+  // metrics.
   int64_t OfUpdate(size_t n) {
     const Node& node = program_.nodes()[n];
     std::set<int64_t> stages;

@@ -1,6 +1,7 @@
 // Finds which stage of a pipeline computes each node of a training program, and which tensors
-// stages need from one another. A stage is a run of complete blocks (graph/block.h). Nodes before
-// the first block belong to the first stage, nodes after the last block to the last stage.
+// stages need from one another. A stage is a sequence of complete, consecutive blocks
+// (graph/block.h). Nodes before the first block belong to the first stage, nodes after the last
+// block to the last stage.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +15,9 @@ namespace plimsoll::parallel {
 
 // The tensors that cross the cut between a stage and the next one.
 struct StageCut {
-  graph::TensorId forward = graph::kNoTensor;   // the output of the stage's last block
-  graph::TensorId backward = graph::kNoTensor;  // its gradient; kNoTensor in a forward program
+  graph::TensorId forward = graph::kNoTensor;  // the output of the stage's last block
+  // the gradient of `forward`; kNoTensor in a forward program
+  graph::TensorId backward = graph::kNoTensor;
 };
 
 class StageMap {
@@ -25,7 +27,7 @@ class StageMap {
   //   other stage and draws the same numbers on all of them: positions, masks, views of carried
   //   tensors;
   static constexpr int64_t kFree = -1;
-  // - kAll: all stages compute the node, which is one of the update: the gate, clipping, counters;
+  // - kAll: all stages compute the node, which belongs to the update: the gate, clipping, counters;
   static constexpr int64_t kAll = -2;
   // - kEnds: the first and the last stage both have the node's table, which embeds tokens and
   //   predicts them. Each computes its part of the table's gradient, and both update the table with
@@ -39,16 +41,17 @@ class StageMap {
   int64_t stages() const { return stages_; }
   // The stage of a node: its number, kFree, kAll or kEnds.
   int64_t Of(size_t node) const { return of_nodes_[node]; }
-  // The stage that writes a tensor, or that a carried tensor belongs to; kAll: no particular stage.
+  // The stage that writes a tensor, or that a carried tensor belongs to; kAll if it belongs to no
+  // particular stage.
   int64_t OfTensor(graph::TensorId id) const;
-  // The tensors with this role that are of kEnds, in the order of the model.
+  // The tensors with this role whose stage is kEnds, in the order of the model.
   std::vector<graph::TensorId> OfEnds(graph::Role role) const;
   bool IsEnd(int64_t stage) const { return stage == 0 || stage + 1 == stages_; }
-  // The stage that counts a gradient in norms: for a gradient of kEnds, the first stage.
+  // The stage that counts a gradient in norms: the first stage if the gradient's stage is kEnds.
   int64_t Counting(graph::TensorId id) const { return OfTensor(id) == kEnds ? 0 : OfTensor(id); }
   // Whether the node is a norm that reads gradients of several stages.
   bool Joins(size_t node) const { return joins_[node]; }
-  // By node: whether the stage runs the node, including the free nodes that the stage needs.
+  // For each node, whether the stage runs the node; includes the kFree nodes that the stage needs.
   std::vector<bool> NodesOf(int64_t stage) const;
   // The cut after the stage, which must not be the last stage.
   const StageCut& cut(int64_t stage) const { return cuts_[static_cast<size_t>(stage)]; }
@@ -58,7 +61,8 @@ class StageMap {
 
   const graph::Program& program_;
   int64_t stages_;
-  std::vector<int64_t> of_nodes_, of_tensors_;  // of_tensors_: by the tensor that owns the memory
+  // The stages of nodes, and of tensors that own memory.
+  std::vector<int64_t> of_nodes_, of_tensors_;
   std::vector<bool> joins_;
   std::vector<StageCut> cuts_;
 };

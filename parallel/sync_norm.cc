@@ -20,7 +20,7 @@ using graph::TensorId;
 graph::PassResult SyncNorm::Run(graph::Program& program) {
   graph::Builder g(program);
   g.set_made_by("sync_norm");
-  std::map<TensorId, TensorId> merged_of;  // by a rank's own statistic: the merged one
+  std::map<TensorId, TensorId> merged_of;  // maps a rank's own statistic to the merged statistic
   int norms = 0;
   for (Node& node : std::exchange(program.mutable_nodes(), {})) {
     for (TensorId& id : node.inputs) id = graph::Substitute(merged_of, id);

@@ -1,5 +1,5 @@
 // Synchronised batch norm (SyncBatchNorm): its statistics include the samples of all data ranks.
-// Two ranks compute what one rank would compute with both parts of the batch.
+// Two ranks compute what one rank would compute with both ranks' samples.
 //
 //   %mean, %variance = batch_norm_statistics(%x)
 //   %means = all_gather(%mean)      %variances = all_gather(%variance)       [R,C]

@@ -42,7 +42,7 @@ bool IsOnHeads(const Node& node) {
 // rows (between a reduce_scatter and an all_gather), or on some of the heads.
 std::set<TensorId> ParametersOfParts(const Program& program) {
   std::set<TensorId> rows;             // tensors of which each rank has some rows
-  std::map<TensorId, TensorId> casts;  // by result of a cast: its source
+  std::map<TensorId, TensorId> casts;  // maps the result of a cast to its source
   std::set<TensorId> found;
   for (const Node& node : std::span(program.nodes()).first(graph::ForwardEnd(program))) {
     if (node.op->converts) casts[node.outputs[0]] = graph::Substitute(casts, node.inputs[0]);
@@ -94,7 +94,7 @@ class Completer {
   }
 
  private:
-  // Starts all sums one after another, so that they may be sent as one message.
+  // Starts all sums one after another, so that the sums may be sent as one message.
   void SumPartial() {
     builder_.set_phase(Phase::kBackward);
     std::vector<TensorId> sums;
@@ -118,7 +118,7 @@ class Completer {
   graph::Builder builder_;
   std::vector<TensorId> partial_;      // gradients of which each rank has one addend
   std::set<TensorId> split_;           // gradients of which each rank has a shard
-  std::map<TensorId, TensorId> sums_;  // by gradient in `partial_`: its sum
+  std::map<TensorId, TensorId> sums_;  // maps a gradient in `partial_` to its sum
 };
 
 }  // namespace

@@ -136,7 +136,8 @@ class Splitter {
     EmitPart(std::move(node));
   }
 
-  // Handles an op that itself sums over the ranks the results of each rank's part.
+  // Handles an op that computes a result from each rank's shard and itself sums the results over
+  // the ranks.
   void Reduction(Node node) {
     node.inputs[0] = Whole(node.inputs[0]);
     SetAxis(node);
@@ -150,8 +151,8 @@ class Splitter {
       for (const char* heads : {"heads", "kv_heads"}) {
         node.attributes.Set(heads, node.attributes.GetInt(heads) / options_.ranks);
       }
-      // The axis is set if parameters are of all heads, such as qk_norm's: the ranks' gradients of
-      // these are addends of a sum (tensor_gradients.h).
+      // The axis is set if the node's parameters, such as qk_norm's, apply to all heads: the ranks'
+      // gradients of such parameters are addends of a sum (tensor_gradients.h).
       if (Draws(node) || ReadsParameters(node)) SetAxis(node);
     }
     Emit(std::move(node), layout);
@@ -306,13 +307,14 @@ class Splitter {
   Program& program_;
   const TensorParallelOptions& options_;
   graph::Builder builder_;
-  std::set<TensorId> parameters_;                    // parameters and casts of them
-  std::map<TensorId, ParameterPart::Split> splits_;  // by parameter or cast of one
-  std::map<TensorId, Layout> layouts_;               // layout of each tensor; absent: unsharded
-  std::map<TensorId, TensorId> sums_of_;             // by tensor of addends: its sum
-  std::map<TensorId, TensorId> wholes_;              // by tensor: the unsharded one that split
-                                                     // layers read
-  Shape batch_;                                      // [B,T] if ranks share rows
+  std::set<TensorId> parameters_;  // parameters and the results of their casts
+  // the split of each parameter, and of each cast of a parameter
+  std::map<TensorId, ParameterPart::Split> splits_;
+  std::map<TensorId, Layout> layouts_;    // the layout of each tensor; if absent: unsharded
+  std::map<TensorId, TensorId> sums_of_;  // maps a tensor of addends to their sum
+  // maps a tensor to the unsharded tensor that split layers read
+  std::map<TensorId, TensorId> wholes_;
+  Shape batch_;  // [B,T] if ranks share rows
   int sums_ = 0;
 };
 

@@ -32,8 +32,9 @@ namespace plimsoll::parallel {
 
 struct ParameterPart {
   enum Split {
-    kRows,     // a linear layer has some of its outputs; an embedding or the head has some tokens
-    kColumns,  // a linear layer has some of its inputs
+    // A linear layer's rank has some of its outputs; an embedding's or the head's has some tokens.
+    kRows,
+    kColumns,  // a linear layer's rank has some of its inputs
   };
   Split split;
   graph::Shape shape;  // the shape of this rank's shard
@@ -46,8 +47,7 @@ struct TensorParallelOptions {
                                                // unsharded
 };
 
-// Throws InternalError when a program cannot be sharded so, because an op that needs an unsharded
-// tensor reads a sharded one.
+// Throws InternalError if an op that needs an unsharded tensor reads a sharded tensor.
 class TensorParallel : public graph::Pass {
  public:
   explicit TensorParallel(TensorParallelOptions options) : options_(std::move(options)) {}

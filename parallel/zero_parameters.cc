@@ -80,9 +80,10 @@ class Divider {
 
   Program& program_;
   graph::Builder builder_;
-  std::map<TensorId, Shape> shapes_;      // by sharded parameter: its unsharded shape
-  std::map<TensorId, TensorId> wholes_;   // by shard: the gathered tensor that readers use
-  std::map<TensorId, TensorId> instead_;  // by view of an unsharded tensor: the shard instead
+  std::map<TensorId, Shape> shapes_;     // maps a sharded parameter to its unsharded shape
+  std::map<TensorId, TensorId> wholes_;  // maps a shard to the gathered tensor that readers use
+  // maps a view of an unsharded tensor to the shard that replaces it
+  std::map<TensorId, TensorId> instead_;
   int64_t bytes_ = 0, whole_bytes_ = 0;
 };
 
@@ -131,7 +132,7 @@ class GatherJoiner {
   }
 
  private:
-  // One gather, with the indices of its nodes.
+  // The indices of the nodes of one gather.
   struct Gather {
     size_t start = 0, done = 0, last_read = 0;
     TensorId whole = kNoTensor;
@@ -151,7 +152,7 @@ class GatherJoiner {
     return left_out > 0 && stay == 0;
   }
 
-  // The node that makes codes of a parameter's part for the start of a gather; nullptr: the part
+  // The node that makes codes of a parameter's part for the start of a gather; nullptr if the part
   // itself is sent.
   const Node* MakerFor(const Node& start) const {
     const auto maker = makers_.find(start.inputs[0]);
@@ -175,8 +176,8 @@ class GatherJoiner {
     ++joined_;
     if (maker == nullptr) return;
     unsent_.insert(start.inputs[0]);
-    const Node& as_before = *MakerFor(nodes_[earlier.start]);  // the codes of a parameter have one
-                                                               // scale, whichever node makes them
+    // All nodes that make codes of a parameter use the same scale.
+    const Node& as_before = *MakerFor(nodes_[earlier.start]);
     for (size_t i = 0; i < maker->outputs.size(); ++i) {
       const TensorId id = maker->outputs[i];
       if (id == kNoTensor || id == start.inputs[0] || as_before.outputs[i] == kNoTensor) continue;
@@ -185,12 +186,13 @@ class GatherJoiner {
   }
 
   Program& program_;
-  std::vector<Node> nodes_;               // the original ones
-  std::map<TensorId, Gather> gathers_;    // gathers by the tensor that their start writes
-  std::map<TensorId, size_t> makers_;     // by codes: the index of the node that makes them
-  std::map<TensorId, TensorId> current_;  // by parameter: the tensor that the start of its latest
-                                          // gather writes
-  std::map<TensorId, TensorId> instead_;  // by tensor of a removed gather: its substitute
+  std::vector<Node> nodes_;  // the original nodes
+  // maps the tensor that a gather's start writes to the gather
+  std::map<TensorId, Gather> gathers_;
+  std::map<TensorId, size_t> makers_;  // maps codes to the index of the node that makes them
+  // maps a parameter to the tensor that the start of its latest gather writes
+  std::map<TensorId, TensorId> current_;
+  std::map<TensorId, TensorId> instead_;  // maps a tensor of a removed gather to its substitute
   std::set<TensorId> unsent_;             // codes made for removed gathers
   int joined_ = 0;
 };

@@ -47,7 +47,7 @@ class PrefetchParameters : public graph::Pass {
   graph::PassResult Run(graph::Program& program) override;
 };
 
-// Lets micro-steps that run through a block together read one gathered parameter. A gather is
+// Lets micro-steps that compute a block one after another read one gathered parameter. A gather is
 // removed if it starts while the result of an earlier gather of the same parameter still has
 // readers. The codes that were made for the removed gather (parallel/gather_codes.h) are removed,
 // too. Runs after BlocksFirst (graph/step_passes.h).

@@ -24,7 +24,7 @@ graph::Shape PartOf(const graph::Shape& whole, int64_t ranks) { return {whole.el
 
 std::map<std::string, graph::Shape> GatheredParameters(const graph::Program& program) {
   std::map<std::string, graph::Shape> found;
-  std::map<graph::TensorId, graph::TensorId> copied;  // by copy or codes: their source tensor
+  std::map<graph::TensorId, graph::TensorId> copied;  // maps a copy, or codes, to the source tensor
   for (const graph::Node& node : program.nodes()) {
     if (node.op->transfer == graph::Transfer::kCopyStart) copied[node.outputs[0]] = node.inputs[0];
     if (graph::MakesParameter(program, node)) {

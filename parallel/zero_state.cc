@@ -238,12 +238,12 @@ class Divider {
   const ZeroStateOptions& options_;
   Builder builder_;
   std::vector<Divided> divided_;
-  std::map<TensorId, TensorId> instead_;  // by weight or gradient: the tensor that the update uses
-                                          // instead
-  std::set<TensorId> parts_;              // shards of gradients
-  bool divided_momentum_ = false;         // whether the previous node of the update was a sharded
-                                          // momentum
-  std::map<TensorId, Shape> gathered_;    // by sharded momentum: its unsharded shape
+  // Maps a weight or gradient to the tensor that the update uses instead.
+  std::map<TensorId, TensorId> instead_;
+  std::set<TensorId> parts_;            // shards of gradients
+  bool divided_momentum_ = false;       // whether the previous node of the update was a sharded
+                                        // momentum
+  std::map<TensorId, Shape> gathered_;  // maps a sharded momentum to its unsharded shape
   int64_t next_key_ = 0;
   int64_t state_bytes_ = 0, whole_state_bytes_ = 0;
 };

@@ -37,8 +37,8 @@ namespace plimsoll::parallel {
 
 struct ZeroStateOptions {
   int64_t ranks = 1;  // the number of data ranks
-  // How this program carries the shards of gradients; kNone: it carries no gradients, or unsharded
-  // ones.
+  // How this program carries the shards of gradients; kNone means that it carries no gradients, or
+  // unsharded gradients.
   graph::Carry carry = graph::Carry::kNone;
 };
 

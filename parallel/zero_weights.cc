@@ -29,7 +29,7 @@ using graph::TensorId;
 
 struct Weight {
   TensorId tensor;
-  size_t read;  // the index of the first node that reads it
+  size_t read;  // the index of the first node that reads the weight
   TensorId own = kNoTensor;
 };
 
@@ -64,7 +64,8 @@ class Gatherer {
     FindWeights();
     std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
     TakeOwns(nodes);
-    size_t started = 0, finished = 0;  // numbers of weights
+    // Number of weights whose gathers have started, and have finished.
+    size_t started = 0, finished = 0;
     for (size_t n = 0; n < nodes.size(); ++n) {
       Node& node = nodes[n];
       if (started < weights_.size() && !node.op->view) started = StartBucket(started);
@@ -129,7 +130,8 @@ class Gatherer {
   const ZeroWeightsOptions& options_;
   Builder g_;
   std::vector<Weight> weights_;
-  std::map<TensorId, TensorId> whole_;  // by weight: the unsharded tensor that its readers read
+  // Maps a weight to the unsharded tensor that its readers read.
+  std::map<TensorId, TensorId> whole_;
   int64_t bytes_ = 0;
   int buckets_ = 0;
 };

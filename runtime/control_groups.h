@@ -27,8 +27,8 @@ struct ControlGroup {
   SystemPath folder;
 
   SystemPath File(const char* name) const { return JoinPath(folder.data(), name); }
-  // An id that is the same for all processes of the machine in this group. 0: the group's folder is
-  // not visible.
+  // An id that is the same for all processes of the machine in this group. 0 if the group's folder
+  // is not visible.
   uint64_t Id() const;
 };
 

@@ -120,8 +120,8 @@ class DeviceMemory {
   void Read(const MemoryRange& from, void* to) { Read(Bytes(from), to); }
 
   // Buffers on the host for `places` batches of `bytes` each, from which the device reads inputs.
-  // They must be destroyed before this memory. nullptr: the device has no such buffers, and inputs
-  // are copied by Write. Throws a UserError if the machine lacks the memory.
+  // They must be destroyed before this memory. nullptr if the device has no such buffers; inputs
+  // are then copied by Write. Throws a UserError if the machine lacks the memory.
   virtual std::unique_ptr<InputMemory> MakeInputMemory(int /*places*/, int64_t /*bytes*/) {
     return nullptr;
   }
@@ -190,7 +190,7 @@ class Device {
   virtual void Store(const StoredParameter& to, const Stripe& from, const InitialDraws& draws) = 0;
   virtual void Store(const StoredParameter& to, const Stripe& from,
                      const TypedElements& values) = 0;
-  // Stores bytes of any tensor unchanged, like the functions above.
+  // Stores bytes of any tensor unchanged; otherwise like the other Store functions.
   virtual void Store(std::byte* to, std::span<const std::byte> bytes) = 0;
   virtual void AwaitStores() = 0;
   // Host memory for values. It replaces the memory that an earlier call gave, which no Store() may

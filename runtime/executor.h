@@ -15,7 +15,7 @@ namespace plimsoll::runtime {
 enum class Launch {
   kRecorded,  // the whole program at once, recorded before the first run
   kByNode,    // node by node; needed on memory that moves and with any instrument but poison
-  kAwaited,   // node by node, waiting after each, so that an error names its node
+  kAwaited,   // node by node, waiting after each node, so that an error names its node
 };
 
 struct ExecutorOptions {
@@ -78,7 +78,8 @@ class Executor {
   virtual int64_t used_bytes() const = 0;
 
   // With options.profile, times summed over runs() runs. Waits for the device if work is enqueued.
-  virtual const std::vector<int64_t>& node_nanoseconds() const = 0;  // by node; views stay 0
+  // the time of each node; views stay 0
+  virtual const std::vector<int64_t>& node_nanoseconds() const = 0;
   // The times of the nodes of the last run; empty on the CPU.
   virtual std::vector<NodeTime> node_times() const { return {}; }
   virtual void ResetProfile() = 0;

@@ -14,8 +14,8 @@ namespace plimsoll::runtime {
 inline constexpr int64_t kUnplaced = -1;
 
 struct Layout {
-  // By TensorId: offset in bytes from the start of the arena of the tensor's place. Aliases are
-  // resolved.
+  // For each TensorId, the offset in bytes from the start of the arena (the device's or the host's)
+  // that holds the tensor. Aliases are resolved.
   std::vector<int64_t> offsets;
   // Sizes of the two arenas, and of their persistent prefixes, which all programs of a step share.
   int64_t arena_bytes = 0;

@@ -70,7 +70,8 @@ int ShareOfCores(std::span<const ProcessCores> processes, size_t process) {
     cores += share(
         [&](const ProcessCores& other) { return std::ranges::binary_search(other.numbers, core); });
   }
-  // Rounds down: rounded up, two processes on three cores would keep four busy.
+  // Rounds down, because after rounding up two processes on three cores would keep four threads
+  // busy.
   constexpr double kRounding = 1e-6;
   const int whole = std::max(1, static_cast<int>(cores + kRounding));
   if (own.quota == ProcessCores::kNoLimit) return whole;

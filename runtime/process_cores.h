@@ -1,5 +1,5 @@
-// The processor cores that this process may use, and its share if processes of a host use the same
-// cores.
+// The processor cores that this process may use, and the process's share of cores that several
+// processes of a host use.
 #pragma once
 
 #include <cstdint>

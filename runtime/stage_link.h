@@ -1,7 +1,7 @@
 // Sends and receives between neighbouring stages of a pipeline, between the runs of programs.
 // Activations are sent down, to the next stage, and their gradients up, to the stage before.
-// Messages are read from and written to the caller's memory directly. The calls of a stage between
-// two others:
+// Messages are read from and written to the caller's memory directly. These are the calls of a
+// stage that has two neighbours:
 //
 //   StartReceive(down, i)    once nothing reads the slot's previous message any more
 //   AwaitReceive(down, i)    forward pass of micro-batch i     StartSend(down, i)
@@ -48,7 +48,7 @@ enum class LinkDirection : uint8_t {
 // Which message is sent. Neighbours may hold the same micro-batch in different slots.
 struct StageMessage {
   LinkDirection direction = LinkDirection::kDown;
-  int64_t slot = 0;         // slot of this stage; it holds one message at a time each way
+  int64_t slot = 0;  // slot of this stage; it holds one sent and one received message at a time
   int64_t micro_batch = 0;  // micro-batch, for MPI to check
 };
 
@@ -58,7 +58,7 @@ struct StageMessage {
 // or number of bytes.
 class StageLink {
  public:
-  // `ranks`: the rank in the job of each stage.
+  // `ranks`: each stage's rank in the job.
   StageLink(int64_t stage, std::vector<int64_t> ranks);
   virtual ~StageLink() = default;
   StageLink(const StageLink&) = delete;
@@ -86,7 +86,8 @@ class StageLink {
     StageMessage message = {};
   };
 
-  // One object for each slot, direction and way (send or receive), for the transfer in flight.
+  // One object for each slot, each direction, and send or receive: it describes the transfer in
+  // flight.
   template <typename T>
   class PerSlot {
    public:

@@ -39,7 +39,8 @@ class StateReads {
 
  private:
   std::vector<int> marks_;
-  std::unordered_map<std::string, int> mark_of_;  // mark by the name of the tensor that is read
+  // Maps the name of a tensor that is read to its mark.
+  std::unordered_map<std::string, int> mark_of_;
 };
 
 }  // namespace plimsoll::runtime

@@ -29,8 +29,8 @@ struct StoredParameter {
   graph::DType dtype = graph::DType::kFloat32;
   int64_t elements = 0;
   std::byte* data = nullptr;
-  int16_t* remainder = nullptr;  // nullptr: no remainder, or it lies on another rank
-  float* master = nullptr;       // nullptr: no master, or it lies on another rank
+  int16_t* remainder = nullptr;  // nullptr if no remainder exists or another rank holds it
+  float* master = nullptr;       // nullptr if no master exists or another rank holds it
   // Whether any rank holds a remainder; `data` is then Split's upper half.
   bool has_remainder = false;
 

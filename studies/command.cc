@@ -37,7 +37,7 @@ std::string GroupOf(const StudyRow& row) {
   return fmt::format("{}={}", key.substr(key.rfind('.') + 1), value);
 }
 
-// A study of more runs needs the user's confirmation.
+// A study of more than this number of runs needs the user's confirmation.
 constexpr size_t kManyRuns = 500;
 // The time of a process outside its steps, for the first estimate.
 constexpr double kStartSeconds = 2;
@@ -67,7 +67,7 @@ std::vector<std::string> VisibleGpus() {
   return gpus;
 }
 
-// The likely seconds of a run, by built-in rates; nullopt if they cannot be estimated.
+// The likely seconds of a run, estimated by built-in rates; nullopt if no estimate is possible.
 std::optional<double> EstimateRun(const Study& study, config::RunConfig config) {
   try {
     config.checkpointing.policy = config::CheckpointPolicy::kNone;

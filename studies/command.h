@@ -17,7 +17,7 @@ struct AblateCommand {
   bool list = false;       // print the rows without running anything
   bool json = false;       // print study.json in place of the table
   bool reference = false;  // print the keys of a study file
-  std::string columns;     // columns of all tables (figures.h); empty: those with values
+  std::string columns;     // columns of all tables (figures.h); empty means those with values
 };
 
 // Makes the remaining runs of the study, and prints and writes its results. Throws a UserError with
@@ -28,8 +28,8 @@ void RunAblate(const AblateCommand& command);
 struct ReportCommand {
   std::vector<std::string> runs;    // run directories; the first is the baseline
   int64_t warmup = 3;               // number of first steps of each run that are not timed
-  std::string html, csv, tex, svg;  // files to write; empty: not written
-  std::string columns;  // columns in text, HTML, CSV and LaTeX; empty: those with values
+  std::string html, csv, tex, svg;  // files to write; empty means not written
+  std::string columns;  // columns in text, HTML, CSV and LaTeX; empty means those with values
   bool json = false;
 };
 

@@ -15,10 +15,11 @@
 namespace plimsoll::studies {
 namespace {
 
-// The length of a run that shares another run's curve (see SharedSteps).
+// The least number of steps of a run that shares another run's curve (see SharedSteps).
 constexpr int64_t kLeastSteps = 20;
 constexpr int64_t kOneIn = 20;
-// Energy windows to measure; more than one, as this run may be faster than the other.
+// The number of energy windows to measure: two, as this run may be faster than the run whose curve
+// it shares.
 constexpr int kWindows = 2;
 
 // True if the steps that both runs made have the same losses.
@@ -47,8 +48,8 @@ std::vector<const Run*> FirstRuns(const Row& row) {
   return runs;
 }
 
-// The differences of the row from rows[baseline], seed by seed. If the baseline lacks a seed, the
-// base of that seed is the row that differs from the baseline only in seeds.
+// The differences of the row from rows[baseline], seed by seed. If the baseline lacks a seed, a row
+// that differs from the baseline only in seeds replaces it for that seed.
 std::optional<Mean> DifferenceOf(SeedFigure figure, const Row& row, const std::vector<Row>& rows,
                                  const std::vector<RowFacts>& facts, size_t baseline) {
   const auto base_of = [&](const std::string& seed) {
@@ -84,7 +85,7 @@ std::optional<double> TokensPerStep(const Row& row) {
 }
 
 // The spread of the time in which the row processes as many tokens as a step of the baseline. If
-// one of the two doesn't report its tokens, the spread of the row's step time.
+// the row or the baseline doesn't report its tokens, the spread is that of the row's step time.
 Spread ForTheSameTokens(const Row& row, const Row& baseline, bool& by_tokens) {
   Spread spread = SpreadOf(row);
   const std::optional<double> mine = TokensPerStep(row), others = TokensPerStep(baseline);

@@ -13,7 +13,7 @@ namespace plimsoll::studies {
 
 // Facts about a row that don't come from its results.
 struct RowFacts {
-  // Rows with the same text claim the same losses to the bit, for each seed; empty: no claim.
+  // Rows with the same text claim the same losses to the bit, for each seed; empty means no claim.
   std::string numbers = "";
   std::string but_for_seed = "";  // rows with the same text differ only in seeds
   bool automatic = false;         // the budget solver chose which activations are saved
@@ -47,27 +47,27 @@ std::optional<double> TokensPerSecond(const Row& row);
 
 struct Comparison {
   bool is_baseline = false;
-  // The row's tokens per second divided by the baseline's. If one of them doesn't report tokens,
-  // the ratio of steps per second.
+  // The row's tokens per second divided by the baseline's. If the row or the baseline doesn't
+  // report tokens, this is the ratio of steps per second.
   std::optional<double> speedup;
   bool speedup_by_tokens = false;
   std::optional<Interval> speedups;  // the range of speedups that both spreads allow
   // Whether the row needs less or more time for the same tokens. kNone: the two spreads overlap, so
   // the difference cannot be told.
   Difference time = Difference::kNone;
-  // Differences from the baseline, seed by seed. For seeds that the baseline lacks, the difference
-  // of the means.
+  // Differences from the baseline, seed by seed. If the baseline lacks seeds, these are the
+  // differences of the means.
   std::optional<Mean> loss_difference, eval_loss_difference;
   // The row whose losses this row claims to have, and whether the losses are equal in all steps
-  // that both made. -1: no claim.
+  // that both made. -1 means that the row makes no claim.
   int same_as = -1;
   bool same_bits = false;
-  int64_t same_steps = 0;  // the number of steps whose losses were compared, of `steps`
+  int64_t same_steps = 0;  // the number of steps, among `steps`, whose losses were compared
   int64_t steps = 0;
-  bool on_front = false;  // no other row is at least as small and as fast
+  bool on_front = false;  // no other row needs as little memory and is as fast
 };
 
-// `facts` are those of the rows, or empty. `baseline` is an index into `rows`.
+// `facts` has one element for each row, or is empty. `baseline` is an index into `rows`.
 std::vector<Comparison> Compare(const std::vector<Row>& rows, const std::vector<RowFacts>& facts,
                                 size_t baseline);
 
@@ -82,8 +82,8 @@ struct Law {
 };
 
 // The laws. The used bytes equal the predicted ones. Losses that are claimed to be equal to the bit
-// are equal, and so are those of a row's own runs. No hand-set policy within the memory of `auto`
-// is faster.
+// are equal, and so are those of a row's own runs. No hand-set policy that needs at most as much
+// memory as `auto` is faster than `auto`.
 std::vector<Law> CheckLaws(const std::vector<Row>& rows, const std::vector<RowFacts>& facts,
                            const std::vector<Comparison>& comparisons);
 

@@ -112,7 +112,7 @@ using Source = std::variant<const char*, OfRow, SeedFigure, Compared>;
 
 struct Figure {
   const char* key;
-  const char* label;  // label of the figure's column; nullptr: no column
+  const char* label;  // label of the figure's column; nullptr means no column
   const char* unit;   // reports/study_page.h
   Source of;
 
@@ -123,7 +123,7 @@ struct Figure {
 
 using V = const View&;
 
-// The figures in the order of the table. The first two are members of every row.
+// The figures in the order of the table. The first two figures are members of every row.
 const Figure kFigures[] = {
     {"name", "row", "text"},
     {"status", "status", "text"},

@@ -19,7 +19,7 @@ struct ProcessOptions {
 
 // How a process ended.
 struct ProcessEnd {
-  int exit_code = -1;  // -1: the process was ended by a signal
+  int exit_code = -1;  // -1 if a signal ended the process
   int signal = 0;
 };
 

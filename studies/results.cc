@@ -43,8 +43,9 @@ void AddChecks(const std::string& directory, Row& row) {
   }
 }
 
-// A sentence on how far the run came, and whether it still runs: "37 of 100 steps so far; process
-// 12 on host a trains there", "stopped after 37 of 100 steps; it left snapshots".
+// A sentence on the number of steps that the run has made, and whether it still runs: "37 of 100
+// steps so far; process 12 on host a trains there", "stopped after 37 of 100 steps; it left
+// snapshots".
 std::string DescribeUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {
   const config::RunConfig config = config::Load(directory + "/config.yaml").config;
   const std::string steps =
@@ -57,7 +58,8 @@ std::string DescribeUnfinished(const std::string& directory, const trainer::RunM
   return "stopped after " + steps + (snapshots ? "; it left snapshots" : "");
 }
 
-// The members of summary.json that follow from plan.json and config.yaml. Empty without a plan.
+// The members of summary.json that follow from plan.json and config.yaml. Empty if no plan.json
+// exists.
 ordered_json SummaryOfUnfinished(const std::string& directory, const trainer::RunMetrics& metrics) {
   ordered_json summary = ordered_json::object();
   const ordered_json plan = ReadJson(directory + "/plan.json");

@@ -34,12 +34,12 @@ std::optional<Outcome> ReadOutcome(const std::string& path);
 // The figures of a run. Unknown figures are absent.
 struct Run {
   std::string seed;             // runs of one row with the same seed compute the same numbers
-  std::vector<double> step_ms;  // of the measured steps
+  std::vector<double> step_ms;  // the times of the measured steps
   std::vector<double> losses;   // loss of each step
   std::vector<trainer::Evaluation> evaluations;
   nlohmann::ordered_json summary;  // summary.json
   // The number of steps whose losses are the run's own; later losses are copied from a run that it
-  // must equal (compare.h). nullopt: all losses are its own.
+  // must equal (compare.h). nullopt if all losses are the run's own.
   std::optional<int64_t> own_steps;
 
   double median_ms() const;  // only for a run with steps
@@ -54,17 +54,18 @@ struct Row {
   std::string name;
   Status status = Status::kNotRun;
   std::string note;                   // why the row has no result, or which keys had no effect
-  std::vector<Run> runs;              // only those with results
+  std::vector<Run> runs;              // only the runs with results
   std::optional<int64_t> used_bytes;  // used bytes of the arena, found by canaries
   std::optional<double> collective_ms, exposed_ms;  // time per step
-  nlohmann::ordered_json timeline;                  // memory_timeline.json; null: missing
+  // the content of memory_timeline.json; null if the file is missing
+  nlohmann::ordered_json timeline;
 
   bool has_results() const { return !runs.empty(); }
   // Whether the row is done and can be compared.
   bool measured() const { return status == Status::kDone && has_results(); }
   // A figure of the first run, which represents all runs, since it cannot differ among them.
   std::optional<double> Figure(const char* key) const;
-  // Member of the first run's summary; null: missing.
+  // A member of the first run's summary; null if it is missing.
   nlohmann::ordered_json Member(const char* key) const;
   // The memory by which rows are compared: that of the process on the GPU, the allocator's
   // reservation, or the arena.
@@ -73,9 +74,9 @@ struct Row {
 
 // Adds the run in this directory to the row, without the times of its first `warmup` steps. An
 // unfinished run has its results so far, if it made at least one step; it makes the row
-// kUnfinished, with a note on how far it came. A run that is done but made no step itself (it was
-// resumed after its last step) has no results, and gets a note. A note also names a key that had no
-// effect.
+// kUnfinished, with a note on the number of steps made. A run that is done but made no step itself
+// (it was resumed after its last step) has no results, and gets a note. A note also names a key
+// that had no effect.
 void AddRun(const std::string& directory, int64_t warmup, Row& row);
 
 // Other programs can provide a row, too: their output must have a line of JSON with the members of

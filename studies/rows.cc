@@ -229,7 +229,7 @@ class Expander {
 // Keys that never change a computed bit: they place bytes, choose what is recomputed, or monitor
 // and report. Pages document this, and tests check it, for each key: docs/checkpointing.md,
 // docs/budget.md, docs/allocators.md, docs/how/kernels.md (train.threads). The same holds for knobs
-// whose table says so.
+// (keys that the program may choose) whose table says so.
 constexpr const char* kSections[] = {"checkpointing", "memory", "run",  "log",
                                      "save",          "sample", "debug"};
 constexpr const char* kKeys[] = {

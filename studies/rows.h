@@ -29,8 +29,8 @@ struct StudyRow {
   std::string command;
   // The value of each axis, in the form that is shown: {"checkpointing.policy", "block"}.
   std::vector<std::pair<std::string, std::string>> axes;
-  // The seeds of the row's runs, as keys set in addition to `settings`. One empty element: no
-  // seeds.
+  // The seeds of the row's runs, as keys set in addition to `settings`. A single empty element
+  // means that the study sets no seeds.
   std::vector<KeyTrees> seeds = {{}};
 
   // The arguments of --set for a run with this seed.
@@ -39,21 +39,21 @@ struct StudyRow {
   // ConfigureRows() sets the following members.
   int64_t ranks = 1;
   // Why the row cannot run: its configuration is impossible (Status::kInfeasible), or it names a
-  // file that does not exist (kFailed). Empty: the row can run.
+  // file that does not exist (kFailed). Empty if the row can run.
   std::string refused;
   Status refused_as = Status::kInfeasible;
   std::string resolved;     // complete configuration, except for the study's own keys
-  bool has_arena = true;    // uses the planned arena, whose use can be checked
-  bool calibrates = false;  // choices depend on measurements of this machine
+  bool has_arena = true;    // whether the run uses the planned arena, whose use can be checked
+  bool calibrates = false;  // whether the run's choices depend on measurements of this machine
   bool on_gpu = false;
   RowFacts facts;
   std::vector<RunSeeds> run_seeds;  // resulting seeds, one element for each of `seeds`
 };
 
 // The rows in the order of the study file; the last axis varies fastest, and seeds are no axes
-// here. `base` has the values of keys that a row doesn't set. UserErrors: no row is left, an
-// exclusion that matches nothing, duplicate rows, a baseline that is no row, more than 100,000
-// rows.
+// here. `base` has the values of keys that a row doesn't set. Throws a UserError if no row is left,
+// an exclusion matches nothing, two rows are equal, the baseline is no row, or there are more than
+// 100,000 rows.
 std::vector<StudyRow> ExpandGrid(const Study& study, const config::RunConfig& base);
 
 // Whether the key changes no number that training computes (docs/how/ablations.md).

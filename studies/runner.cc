@@ -235,7 +235,7 @@ class Runner {
   }
 
   // The number of the run's claim. Runs that claim the same losses (RowFacts::numbers and the seed)
-  // have the same number. -1: no claim.
+  // have the same number. -1 means that the run makes no claim.
   int ClaimOf(const StudyRun& run) const { return claims_[run.row][SeedOf(run)]; }
 
   // The number of remaining runs that will share another run's losses.
@@ -269,8 +269,8 @@ class Runner {
     return ClaimOf(run) >= 0 && whole != whole_.end() ? whole->second : all_steps_;
   }
 
-  // Queues another run of the row if its times vary too much, and returns the reason. Empty: the
-  // times are steady, or the row has had enough runs.
+  // Queues another run of the row if its times vary too much, and returns the reason. Returns an
+  // empty text if the times are steady or the row has had enough runs.
   std::string Repeat(size_t row) {
     const size_t planned = PlannedRuns(study_, rows_[row]);
     if (!study_.measure.repeat_unsteady || failed_[row] || made_[row] < planned ||
@@ -425,7 +425,7 @@ class Runner {
   const Study& study_;
   const std::vector<StudyRow>& rows_;
   const StudyDirectory& directory_;
-  // Steps of a complete run, and of a run that shares a curve.
+  // The numbers of steps of a complete run, and of a run that shares another run's curve.
   const int64_t all_steps_, shared_steps_;
   const RunnerOptions& options_;
   const RunWatcher& watcher_;

@@ -28,15 +28,16 @@ std::vector<StudyRun> OrderedRuns(const Study& study, const std::vector<StudyRow
 constexpr int kMostRepeats = 5;
 
 struct RunnerOptions {
-  int jobs = 1;                   // runs in parallel
-  std::vector<std::string> gpus;  // names for CUDA_VISIBLE_DEVICES; empty: no GPUs
-  bool retry_failed = false;      // repeat runs that failed before
+  int jobs = 1;  // runs in parallel
+  // names for CUDA_VISIBLE_DEVICES; empty means that runs use no GPUs
+  std::vector<std::string> gpus;
+  bool retry_failed = false;  // repeat runs that failed before
 };
 
 struct RunProgress {
   size_t ended = 0, all = 0;  // numbers of runs
   double seconds_left = 0;    // estimated from the times so far
-  // Why this run's row runs again, which raises `all`; empty: it doesn't.
+  // Why this run's row runs once more, which raises `all`; empty if the row doesn't.
   std::string repeated = "";
 };
 

@@ -20,7 +20,7 @@ using config::Tree;
 using config::TreeEntry;
 using config::Type;
 
-// A key of a study file: its path, its value, and the place where it was given.
+// A key of a study file: its path, its value, and its position in the file.
 using Given = const TreeEntry&;
 
 // The schema: one row per key. It drives parsing, suggestions and the reference.

@@ -19,8 +19,8 @@ struct Variant {
   std::string name;
   std::string origin;  // "study.yaml:12"
   KeyTrees settings;
-  // A shell command that runs in place of Plimsoll and prints a summary as JSON. Empty: Plimsoll
-  // runs.
+  // A shell command that runs in place of Plimsoll and prints a summary as JSON. Empty means that
+  // Plimsoll runs.
   std::string command;
 };
 
@@ -40,7 +40,7 @@ struct Combination {
 struct Measure {
   int64_t warmup = 3;  // number of first steps that are not timed
   int64_t steps = 20;  // timed steps, after the warm-up
-  // Steps between evaluations; 0: none; nullopt: only at the end.
+  // Steps between evaluations; 0 means no evaluation, nullopt only one at the end.
   std::optional<int64_t> eval_every;
   bool check_arena = true;
   bool profile = false;
@@ -50,7 +50,7 @@ struct Measure {
   int64_t EvalEvery() const { return eval_every.value_or(all_steps()); }
 };
 
-// Limits beyond which the result of a finished run is invalid. nullopt: no limit.
+// Limits beyond which the result of a finished run is invalid. nullopt means no limit.
 struct Broken {
   std::optional<double> loss_above;
   // Limit for the difference from the baseline, relative to its loss.
@@ -59,7 +59,7 @@ struct Broken {
 };
 
 struct Launch {
-  std::optional<int64_t> ranks;  // nullopt: the mesh of each variation decides
+  std::optional<int64_t> ranks;  // nullopt means that the mesh of each variation decides
   std::string mpirun = "mpirun -np {ranks}";
 };
 
@@ -74,8 +74,8 @@ struct Study {
   std::vector<Variant> variants;
   std::vector<Axis> axes;
   std::vector<Combination> include, exclude;
-  std::string baseline;         // a row's name; empty: the first row
-  std::string baseline_origin;  // place of the key `baseline` in the file
+  std::string baseline;         // a row's name; empty means the first row
+  std::string baseline_origin;  // position of the key `baseline` in the file
   int64_t repeats = 1;
   RunOrder order = RunOrder::kShuffled;
   int64_t order_seed = 1;

@@ -59,7 +59,7 @@ bool AddRunOf(const Study& study, const StudyRow& row, size_t index, const std::
   return true;
 }
 
-// Why the result of a finished run is invalid; empty: it is valid.
+// Why the result of a finished run is invalid; empty if the result is valid.
 std::string WhyBroken(const Broken& broken, const Row& row, const Row& baseline) {
   const std::optional<Mean> of_row = OverSeeds(row, &Run::loss);
   if (!of_row) return "";

@@ -41,7 +41,7 @@ std::string ClocksOf(const ordered_json& rows) {
                      : fmt::format("{:.0f} to {:.0f} MHz", low, high);
 }
 
-// A sentence that names the times that cannot be trusted; empty: all can be trusted.
+// A sentence that names the times that cannot be trusted; empty if all times can be trusted.
 std::string UnsteadyText(const std::vector<Row>& rows) {
   std::vector<std::string> names;
   for (const Row& row : rows) {
@@ -57,7 +57,7 @@ std::string UnsteadyText(const std::vector<Row>& rows) {
       kSteady * 100, names.size(), Counted(rows.size(), "row"), ListOf(names, kShown));
 }
 
-// A sentence that names the rows whose speed is in steps; empty: no such row.
+// A sentence that names the rows whose speed is in steps per second; empty without such a row.
 std::string SpeedText(const ordered_json& rows) {
   std::vector<std::string> names;
   for (const ordered_json& row : rows) {
@@ -72,7 +72,8 @@ std::string SpeedText(const ordered_json& rows) {
       ListOf(names, kShown));
 }
 
-// A sentence on the number of runs that share others' losses, and on the steps that were checked.
+// A sentence on the number of runs that share another run's losses, and on the steps that were
+// checked.
 std::string SharedText(const std::vector<Row>& rows) {
   int runs = 0;
   int64_t least = 0, all = 0;

@@ -11,12 +11,13 @@ namespace plimsoll::studies {
 
 struct StudyFacts {
   std::string title;
-  std::vector<std::string> groups = {};  // group of each row; empty: no group
+  std::vector<std::string> groups = {};  // group of each row; empty if rows have no groups
   int64_t warmup = 0;
   std::vector<Row> rows = {};
   std::vector<RowFacts> facts = {};
   size_t baseline = 0;
-  std::vector<std::string> columns = {};  // keys of the columns to show; empty: columns with values
+  // Keys of the columns to show; empty means all columns with values.
+  std::vector<std::string> columns = {};
 };
 
 // Builds {"title", "subtitle", "warning", "facts", "columns", "rows", "laws"}: the members of

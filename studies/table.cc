@@ -32,7 +32,7 @@ std::string Number(const std::string& key, const std::string& unit, double numbe
   return fmt::format("{:.6g}", number);
 }
 
-// The text of a figure, with its deviation over seeds and their number if it has them.
+// The text of a figure, with its deviation over seeds and the number of seeds if the row has these.
 std::string WithDeviation(const ordered_json& row, const ordered_json& column, double number) {
   const auto key = column.at("key").get<std::string>();
   const auto member = [&](const char* name) {

@@ -15,7 +15,8 @@ namespace plimsoll::studies {
 // Keys that a study sets itself (run.dir, …) are refused.
 config::KeyTrees ReadSettings(const config::Tree& map, const std::string& where);
 
-// The traversal of ReadSettings: calls `leaf` for each key of the run file's schema in the map.
+// Traverses a map as ReadSettings does: calls `leaf` for each key of the run file's schema in the
+// map.
 using Leaf = std::function<void(const config::Key& key, const config::TreeEntry& entry)>;
 void ForEachKey(const config::Tree& map, const std::string& where, const Leaf& leaf);
 

@@ -97,14 +97,14 @@ class DocumentList {
   bool empty() const { return size() == 0; }
   // The result is valid until the next call.
   Document operator[](int64_t i) const;
-  // The size of all documents in the list; an estimate if the list is a part of an index.
+  // The size in bytes of all documents in the list; an estimate if the list is a part of an index.
   int64_t bytes() const;
 
  private:
   std::shared_ptr<const DocumentIndex> index_;
   std::optional<Permutation> order_;
   int64_t first_ = 0, count_ = 0;
-  std::vector<Document> parts_;  // used instead of an index
+  std::vector<Document> parts_;  // the documents of a list without an index
   mutable std::string buffer_;   // holds a document from the index
 };
 

@@ -51,7 +51,7 @@ class EncodedTexts {
   struct Text {
     int64_t start = 0;         // offset of the text in ids_
     int32_t first = 0;         // number of tokens of the text
-    int32_t second = kNoPair;  // number of tokens of its pair
+    int32_t second = kNoPair;  // number of tokens of the second text; kNoPair without a second text
   };
 
   static int64_t LengthOf(const Text& text);

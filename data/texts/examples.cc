@@ -29,7 +29,7 @@ std::string LowerName(std::string_view path) {
 // An example as it is written in a file.
 struct Example {
   std::optional<Chat> chat;
-  std::string prompt;      // carries no loss; empty: the example has no prompt
+  std::string prompt;      // the text without loss; empty if the example has no prompt
   std::string completion;  // carries loss
 };
 
@@ -246,7 +246,7 @@ void ForEachExample(const MappedFile& file,
 void ExampleReader::StartRenderer(const std::string& where) {
   try {
     ChatOptions options = chats_;
-    // A pair needs its texts, not the spans of turns.
+    // A preference pair needs only the texts of its chats, not the spans of the turns.
     if (options.pairs) options.loss_on = LossOn::kAll;
     renderer_.emplace(options, tokenizer_);
   } catch (const UserError& error) {

@@ -66,8 +66,8 @@ class ExampleReader {
   std::optional<ChatRenderer> renderer_;
 };
 
-// Throws a UserError if `count`, the number of examples in the files, is 0; it says what the files
-// contain instead.
+// Throws a UserError if `count`, the number of examples in the files, is 0; the message says what
+// the files contain instead.
 void RequireExamples(const std::vector<MappedFile>& files, int64_t count);
 
 // The examples of the files, converted by ExampleReader, in order. `dated`: see ExampleReader.

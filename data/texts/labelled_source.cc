@@ -103,8 +103,8 @@ std::vector<LabelledText> LabelByFile(const std::vector<MappedFile>& files,
 }
 
 // Holds out a fraction of each class (of all texts, if `kind` is not kClass), rounded, but leaves
-// at least one text of each for training. The seed determines which texts are held out, and their
-// order. Throws a UserError when no text would be held out.
+// at least one text of each class for training. The seed determines which texts are held out, and
+// their order. Throws a UserError when no text would be held out.
 LabelledSplit SplitByClass(std::vector<LabelledText> texts, LabelKind kind, double fraction,
                            uint64_t seed) {
   const bool one_class = kind == LabelKind::kClass;

@@ -212,8 +212,8 @@ MaskingOptions MaskingFrom(const Settings& settings) {
   return options;
 }
 
-// Whether each id continues a word, by id. Throws a SettingError when that is needed and the
-// tokenizer does not say.
+// Whether each id continues a word, by id. Throws a SettingError when this is needed and the
+// tokenizer does not know it.
 std::vector<bool> ContinuationsOf(const Tokenizer* tokenizer, bool needed) {
   std::vector<bool> continues;
   const bool tells = tokenizer != nullptr && tokenizer->ContinuesWord(0).has_value();

@@ -22,7 +22,7 @@ double Uniform(uint64_t random) { return static_cast<double>(random >> 11) * 0x1
 // Streams of random numbers drawn from a sample's key.
 constexpr uint64_t kMaskStream = 1, kFollowsStream = 2, kCutStream = 3, kOtherStream = 4;
 
-// The number of times another text is drawn before the longest one so far is taken.
+// The number of draws of a text from another document, after which the longest text drawn is taken.
 constexpr uint64_t kTries = 8;
 
 }  // namespace
@@ -216,7 +216,7 @@ MaskedText::Piece MaskedText::OtherText(const Piece& piece, int64_t size, uint64
     if (other.size > best.size) best = other;
   }
   if (best.size > 0) return best;
-  // All draws hit the piece's own document, which is nearly the complete text.
+  // If all draws hit the piece's own document, that document is nearly the complete text.
   const int64_t count = std::max<int64_t>(documents(), 1);
   best = documents_.empty()
              ? piece
@@ -250,7 +250,7 @@ MaskedText::PairLengths MaskedText::PairRow(int64_t number, uint64_t key,
   if (!lengths.follows) {
     second = OtherText(piece, lengths.second, Hash(key, kOtherStream), tokens);
     lengths.second = second.size;
-    // Read again, because OtherText has overwritten it.
+    // Reads the first text again, because OtherText has overwritten it.
     stream_.Read(piece.start, lengths.first, text);
   }
   int32_t* const second_text = text + lengths.first + 1;

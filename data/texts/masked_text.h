@@ -64,10 +64,10 @@ struct MaskedTextForm {
   bool pairs = false;
   MarkerTokens markers;
   TokenMasking masking;
-  std::vector<bool> continues;         // whether each id continues a word; empty: unknown
+  std::vector<bool> continues;         // whether each id continues a word; empty if unknown
   std::vector<int32_t> sentence_ends;  // sorted ids of . ? ! and the like
   int32_t document_end = 0;            // the token after each document
-  bool of_documents = true;  // false: a stream of random tokens, whose pieces are unrelated
+  bool of_documents = true;  // false for a stream of random tokens, whose pieces are unrelated
 };
 
 // The parts of the inputs for one sample; all but `tokens` may be empty.

@@ -14,7 +14,7 @@ namespace {
 // What is appended to each document: a token, or the line that separated documents in their text.
 struct DocumentEnd {
   std::optional<int32_t> token;
-  std::string delimiter;  // empty: no line is appended
+  std::string delimiter;  // empty if no line is appended
 };
 
 // Receives ids, and the number of bytes of text that they encode.

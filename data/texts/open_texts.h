@@ -21,7 +21,7 @@ struct Texts {
 };
 
 // Lists the files that match the patterns (ExpandFiles). Throws a UserError, naming `key`, for
-// files of other kinds, and for text together with examples.
+// files of other kinds, and if the patterns match both text and examples.
 std::vector<std::string> TextPaths(const std::vector<std::string>& patterns,
                                    const std::vector<std::string>& exclude, const std::string& key);
 Texts OpenTexts(const std::vector<std::string>& patterns, const std::vector<std::string>& exclude,

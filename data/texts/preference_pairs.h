@@ -29,9 +29,9 @@ struct PreferencePair {
   bool chat() const { return !prompt_messages.empty(); }
 };
 
-// Parses a pair. UserErrors begin with `where` and name the member: it is missing, its kind differs
-// from the other's, it is neither text nor a list of messages, or the answers cannot be separated
-// from their prompt.
+// Parses a pair. UserErrors begin with `where` and name the member: a member is missing, the
+// answers are of different kinds, a member is neither text nor a list of messages, or the answers
+// cannot be separated from their prompt.
 PreferencePair ParsePreferencePair(std::string_view object, const std::string& where);
 
 // A pair as ExampleReader converts it. In a chat, `prompt` ends with the beginning of the

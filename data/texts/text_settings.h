@@ -19,7 +19,7 @@ std::vector<Setting> TextFileSettings();
 // True if some samples are held out.
 bool HoldsOutText(const Settings& settings);
 
-// The files that these settings name, for a model with that vocabulary (0: any).
+// The files that these settings name, for a model with that vocabulary (0 means any vocabulary).
 DataOptions TextFilesFrom(const Settings& settings, int64_t vocab);
 
 // The special token ids in the sequences of models such as BERT.

@@ -18,7 +18,7 @@ struct TextSlots {
   std::span<int32_t> lengths;        // [B]; positions before the padding, at least 1
   std::span<int32_t> next_sentence;  // [B]; 0: the second text follows the first, 1: it does not
   std::span<int32_t> labels;         // [B]
-  std::span<float> label_values;     // [B] or [B,classes]; NaN: no label
+  std::span<float> label_values;     // [B] or [B,classes]; NaN means no label
   int64_t rows = 0;
 };
 

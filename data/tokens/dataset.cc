@@ -193,7 +193,7 @@ void ForEachList(
   if (!options.eval.empty()) visit(options.eval, kEvalKey);
 }
 
-// The training part and the held-out part of a list of text files.
+// The training texts and the held-out texts of a list of text files.
 struct TextSplit {
   MixturePart train, eval;
   std::string note = {};  // the result of NoteOfEnds

@@ -31,7 +31,7 @@ struct DataOptions {
   std::vector<std::string> exclude;
   bool synthetic = false;  // random tokens instead of files
   TokenFormat format = TokenFormat::kAuto;
-  std::string tokenizer;  // see LoadTokenizer; "": the files contain tokens
+  std::string tokenizer;  // see LoadTokenizer; "" means that the files contain tokens
   // For text: how to split it into documents, and the fraction of `train` that is held out if there
   // is no `eval`.
   SplitOptions split;
@@ -51,13 +51,13 @@ struct DataOptions {
 // `train`, as many parts as `train`.
 struct DataSet {
   std::vector<MixturePart> train, eval;
-  std::string note = {};  // an indented line about the data; empty: nothing to report
+  std::string note = {};  // an indented line about the data; empty if there is nothing to report
   // Options that have no effect on these files: "KEY: has no effect: why".
   std::vector<std::string> unused = {};
 };
 
-// Loads the tokenizer that options.tokenizer names; nullptr if it names none. A UserError begins
-// with the key when the tokenizer cannot be read or has more ids than the model.
+// Loads the tokenizer that options.tokenizer names; nullptr if options.tokenizer is empty. A
+// UserError begins with the key when the tokenizer cannot be read or has more ids than the model.
 std::unique_ptr<Tokenizer> LoadTokenizerFor(const DataOptions& options);
 
 // Opens the data. Every token file becomes a source; the text of a part becomes a single source.

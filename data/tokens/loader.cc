@@ -15,7 +15,8 @@ namespace {
 // Streams of random numbers drawn from one seed.
 constexpr uint64_t kOrderStream = 1, kOffsetStream = 2;
 
-// The number of windows from which a source leaves out one for a random offset (loader.h).
+// From this number of windows on, a source leaves out one window to make room for a random offset
+// (loader.h).
 constexpr int64_t kWindowsToSpareOne = 16;
 
 struct WindowCut {
@@ -24,7 +25,7 @@ struct WindowCut {
 };
 
 WindowCut CutSource(int64_t tokens, int64_t sequence) {
-  // The last token can only be a target.
+  // The last token can only be a target, not an input.
   const int64_t whole = std::max<int64_t>(tokens - 1, 0) / sequence;
   if (whole == 0) return {};
   WindowCut cut;

@@ -53,7 +53,8 @@ class WindowOrder {
   WindowOrder(TokenStream stream, DataOrder order, uint64_t seed, int64_t sequence);
 
   const TokenStream& stream() const { return stream_; }
-  int64_t windows() const { return windows_; }  // in an epoch; 0: the stream has not enough tokens
+  // Number of windows in an epoch; 0 if the stream has too few tokens.
+  int64_t windows() const { return windows_; }
   // The position of a window in the stream. Requires that windows() is not 0.
   int64_t Start(int64_t number) const;
 
@@ -73,15 +74,15 @@ class PartOrder {
  public:
   PartOrder(const MixturePart& part, DataOrder order, uint64_t seed, int64_t sequence);
 
-  int64_t sequences() const;  // in an epoch; 0: the part has not enough tokens
+  int64_t sequences() const;  // number of sequences in an epoch; 0 if the part has too few tokens
   int64_t tokens() const { return windows_.stream().size(); }
   const TokenStream& stream() const { return windows_.stream(); }
-  const PackedRows* rows() const { return rows_.get(); }  // nullptr: sequences are windows
+  const PackedRows* rows() const { return rows_.get(); }  // nullptr if sequences are windows
   const std::shared_ptr<const PackedRows>& shared_rows() const { return rows_; }
   // Whether some sequences may have targets without loss.
   bool has_ignored() const { return rows_ != nullptr || !stream().counts_all(); }
 
-  // These members read the sequence with that number. They require that sequences() is not 0.
+  // The following members read sequence `number`. They require that sequences() is not 0.
   void Read(int64_t number, const TokenRow& out) const;
   int64_t CountTargets(int64_t number) const;
   int64_t CountTokens(int64_t number) const;  // does not count padding
@@ -104,8 +105,8 @@ struct LoaderOptions {
   int64_t accumulate = 1;
   int64_t data_rank = 0;
   int64_t data_ranks = 1;
-  // An offset for a run that resumes with steps of another size: its first step continues where the
-  // last step ended. Otherwise 0.
+  // An offset for a run that resumes with steps of another size: the run's first step continues
+  // where its last step before the resumption ended. 0 for other runs.
   int64_t skip = 0;
 };
 

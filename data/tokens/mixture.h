@@ -23,10 +23,10 @@ struct MixturePart {
   std::string name;  // for messages: the files as the user named them
   SourceList sources;
   double weight = 1;  // above 0; only the ratios of the weights matter
-  // The rows that the source's tokens are packed into. nullptr: the tokens are cut into windows.
+  // The rows that the source's tokens are packed into. nullptr if the tokens are cut into windows.
   std::shared_ptr<const PackedRows> rows = {};
-  // For windows: the token that ends documents, which attention must not cross. nullopt: attention
-  // crosses documents.
+  // For windows: the token that ends documents, which attention must not cross. nullopt means that
+  // attention crosses documents.
   std::optional<int32_t> document_end = {};
   // A checksum of the tokens made from text, and of which tokens carry loss; a resumed run must
   // have the same one. Empty for token files, for random tokens, and for text whose tokens depend
@@ -53,7 +53,7 @@ class Mixture {
 
  private:
   std::vector<double> shares_;  // their sum is 1
-  // Share of the sequences that earlier parts left, in units of 2^-62.
+  // For each part, its share of the sequences that the parts before it leave, in units of 2^-62.
   std::vector<uint64_t> taken_;
 };
 

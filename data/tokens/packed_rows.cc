@@ -213,8 +213,9 @@ bool PackedRows::HasTarget(int64_t start, int64_t length) const {
 
 // Sorts the pieces by row.
 void PackedRows::PackBestFit() {
-  const auto texts = static_cast<size_t>(texts_of_example());  // pieces in each item
-  std::vector<int32_t> lengths;                                // lengths of the items
+  // Pieces in each item, which is an example or a pair.
+  const auto texts = static_cast<size_t>(texts_of_example());
+  std::vector<int32_t> lengths;  // lengths of the items
   for (size_t i = 0; i < pieces_.lengths.size(); i += texts) {
     lengths.push_back(std::accumulate(pieces_.lengths.begin() + static_cast<int64_t>(i),
                                       pieces_.lengths.begin() + static_cast<int64_t>(i + texts),

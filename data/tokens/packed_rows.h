@@ -56,10 +56,11 @@ BestFit FitDecreasing(std::span<const int32_t> lengths, int32_t room);
 class PackedRows {
  public:
   struct Counts {
-    int64_t examples = 0, too_long = 0;  // examples in the source; those longer than a row
-    int64_t rows = 0, tokens = 0;        // what is read; padding does not count as tokens
-    int64_t pairs = 0;                   // pairs that are read; 0: the examples are not pairs
-    int64_t without_targets = 0;         // pairs that were left out because a text has no target
+    int64_t examples = 0, too_long = 0;  // examples in the source; examples longer than a row
+    // rows and tokens that are read; padding does not count as tokens
+    int64_t rows = 0, tokens = 0;
+    int64_t pairs = 0;            // pairs that are read; 0 if the examples are not pairs
+    int64_t without_targets = 0;  // pairs that were left out because a text has no target
   };
 
   // `ends`: the ends of the source's examples in tokens, in order; the first one begins at 0.
@@ -108,7 +109,7 @@ class PackedRows {
   PackingOptions options_;
   Counts counts_;
   Pieces pieces_;  // sorted by row
-  // [rows + 1], each row's first piece; empty: one example in each row.
+  // [rows + 1], each row's first piece; empty if each row has one example.
   std::vector<int64_t> first_;
   std::shared_ptr<std::vector<float>> references_;  // [pieces], for pairs only
 };

@@ -175,8 +175,8 @@ HeldOutTokens::HeldOutTokens(const std::vector<MixturePart>& parts, int64_t sequ
                     "model.sequence",
                     key, Counted(tokens, "token"), tokens == 1 ? "is" : "are", sequence));
   }
-  // Each part gives samples in proportion to its weight, as far as it has them; larger parts give
-  // the rest.
+  // Each part gives samples in proportion to its weight, up to the number that it has; larger parts
+  // give the rest.
   const Mixture mixture(parts);
   const int64_t wanted = most > 0 ? std::min(most, all) : all;
   int64_t missing = wanted;

@@ -23,8 +23,8 @@ namespace plimsoll::data {
 // The slots of a token source's inputs. Throws a UserError when there is a slot of another input.
 struct TokenSlots {
   std::span<int32_t> tokens, targets;
-  std::span<int32_t> positions;  // empty: the program has no such input
-  std::span<float> reference;    // empty: the program has no such input
+  std::span<int32_t> positions;  // empty if the program has no such input
+  std::span<float> reference;    // empty if the program has no such input
 
   // The part of the slots for row `row` of the batch.
   TokenRow Row(int64_t row, int64_t sequence) const {
@@ -67,8 +67,8 @@ class TokenData final : public Source {
 
 // Held-out token sequences: windows of T tokens, in order and without overlap, or the rows of T
 // tokens that examples are packed into. A sample is a window or a row. With several parts, each
-// gives samples in proportion to its weight, as far as it has them. Rows after the last sample hold
-// token 0 and ignored targets. Fills the same inputs as TokenData.
+// part gives samples in proportion to its weight, up to the number that it has. Rows after the last
+// sample hold token 0 and ignored targets. Fills the same inputs as TokenData.
 class HeldOutTokens final : public Source {
  public:
   // Uses at most `most` samples; 0: all. Throws a UserError, which names `key`, if there is no

@@ -29,12 +29,13 @@ class TokenSource {
 
   // Whether the source marks tokens that carry no loss when they are targets.
   virtual bool has_mask() const { return false; }
-  // Sets out[i] = kIgnoredTarget if token offset + i carries no loss; leaves the others unchanged.
+  // Sets out[i] = kIgnoredTarget if token offset + i carries no loss; leaves all other elements
+  // unchanged.
   virtual void MaskTargets(int64_t /*offset*/, int64_t /*count*/, int32_t* /*out*/) const {}
   // The number of tokens in [offset, offset + count) that carry loss.
   virtual int64_t CountTargets(int64_t /*offset*/, int64_t count) const { return count; }
 
-  // The scratch file that holds the tokens; nullptr: they are not in a scratch file.
+  // The scratch file that holds the tokens; nullptr if the tokens are not in a scratch file.
   virtual const ScratchFile* scratch() const { return nullptr; }
 };
 

@@ -45,12 +45,12 @@ namespace plimsoll::ops {
 
 struct AttentionOptions {
   int64_t heads = 0;     // H
-  int64_t kv_heads = 0;  // G; 0: equal to `heads`
+  int64_t kv_heads = 0;  // G; 0 means equal to `heads`
   bool causal = true;
-  int64_t window = 0;  // W; 0: no window
+  int64_t window = 0;  // W; 0 means no window
   double dropout = 0;
   double scale = 0;    // the factor of scores; 0: 1/√hd
-  double softcap = 0;  // the soft cap of scores; 0: no cap
+  double softcap = 0;  // the soft cap of scores; 0 means no cap
 };
 
 struct AttentionInputs {
@@ -62,9 +62,9 @@ struct AttentionInputs {
 graph::Value Attention(graph::Builder& g, graph::Value qkv, const AttentionOptions& options,
                        const AttentionInputs& inputs = {}, std::string_view name = "");
 
-// The attribute "window" of attention's ops; 0: no window.
+// The attribute "window" of attention's ops; 0 means no window.
 int64_t AttentionWindow(const graph::Attributes& attributes);
-// The attribute "softcap"; 0: no cap.
+// The attribute "softcap"; 0 means no cap.
 double AttentionSoftcap(const graph::Attributes& attributes);
 // The factor of scores: the attribute "scale", or 1/√head without it.
 double AttentionScale(const graph::Attributes& attributes, int64_t head);

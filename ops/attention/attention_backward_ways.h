@@ -49,7 +49,8 @@ inline AttentionSplit SplitAttentionBackward(int64_t batch, int64_t length, int6
   const auto bytes = [&](int64_t sequences, int64_t some_kv_heads) {
     return CudnnBackwardBytes(sequences, length, some_kv_heads * group, some_kv_heads, head);
   };
-  // The size of equal parts of at most `most` units, if each lane gets the same number of parts.
+  // Divides `units` into equal parts of at most `most` units each; each lane gets the same number
+  // of parts. Returns the size of a part.
   const auto part = [](int64_t units, int64_t most) {
     const int64_t parts = ((units + most - 1) / most + kLanes - 1) / kLanes * kLanes;
     return (units + parts - 1) / parts;
@@ -94,7 +95,7 @@ struct OnePassAttention {
 
   int64_t Bytes() const { return row_bytes + sum_bytes + (counters * 4 + 255) / 256 * 256; }
 
-  int64_t chunks, tiles, blocks;  // numbers of them in a head
+  int64_t chunks, tiles, blocks;  // numbers of chunks, key tiles and key blocks in a head
   int64_t shared_blocks;          // the first blocks, to which several units add
   int64_t units;
   int64_t row_bytes;  // lse and δ of each query, for each tile of each head
@@ -152,21 +153,22 @@ struct WideAttention {
     return row_bytes + head_bytes + key_bytes + (counters * 4 + 255) / 256 * 256;
   }
 
-  int64_t tiles, blocks;  // of a head: tiles of queries, blocks of keys
-  int64_t parts;          // into which the heads that share keys are divided
-  int64_t part;           // heads in a part; if parts can't be equal, the last ones have one more
+  int64_t tiles, blocks;  // numbers of tiles of queries, and of blocks of keys, in a head
+  int64_t parts;          // number of parts into which the heads that share keys are divided
+  // number of heads in a part; if parts can't be equal, the last parts have one head more
+  int64_t part;
   int64_t units;
-  int64_t head_places;            // buffers for dq of a head
-  int64_t key_places;             // buffers for dk and dv of a key-value head
+  int64_t head_places;            // number of buffers for dq of a head
+  int64_t key_places;             // number of buffers for dk and dv of a key-value head
   int64_t row_bytes;              // lse and δ of each query, for each tile of each head
   int64_t head_bytes, key_bytes;  // bytes of the buffers for sums
   int64_t counters;  // the next unit, and additions to each tile of dq and each half block of dk
                      // and dv
 };
 
-// Whether one pass is faster. Few units leave most of a GPU idle. (On an H200, 96 units of 1,024
-// tokens are 27 % faster in one pass than in two.) Units of the same keys wait for each other, so
-// all must run at the same time; that limits their number.
+// Whether one pass is faster than two kernels. Few units leave most of a GPU idle. (On an H200, 96
+// units of 1,024 tokens are 27 % faster in one pass than in two.) Units of the same keys wait for
+// each other, so all must run at the same time; that limits their number.
 inline constexpr int64_t kWideBlocks = 64;
 inline bool PrefersWideOnePass(const WideAttention& wide, int64_t head) {
   constexpr int64_t kUnits = 96;

@@ -45,7 +45,7 @@ struct Layout {
   int64_t Lse(int64_t b, int64_t h) const { return (b * heads + h) * sequence; }
 
   int64_t batch, sequence, stride, heads, kv_heads, group, head;
-  double divisor, softcap;  // divisor and soft cap of scores
+  double divisor, softcap;  // the divisor and the soft cap of scores
 };
 
 template <typename T>

@@ -21,8 +21,8 @@ inline constexpr std::string_view kReduction = "reduction";
 inline constexpr std::string_view kMaximum = "max";
 Reduction ReductionOf(const graph::Attributes& attributes);
 
-// This rank's communicators, one for each axis of the mesh. nullptr: the rank is the only one of
-// its axis. Empty: it is the only rank.
+// This rank's communicators, one for each axis of the mesh. nullptr for an axis along which this
+// rank is alone; empty if the job has one rank.
 using AxisCommunicators = ByAxis<Communicator*>;
 
 // The communicator of the node's axis. nullptr: the node has no axis, or the rank is the only one

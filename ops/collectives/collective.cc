@@ -111,7 +111,7 @@ struct Collective {
   std::string name, result;
   std::vector<TensorType> (*infer)(const OpCall&);
   Value (*gradient)(GradientContext&);
-  std::string_view reason;  // reason of the precision rule
+  std::string_view reason;  // the reason that the op's precision rule gives
   bool in_place;            // y may use the memory of x
   bool done_reads_x;
 };

@@ -78,7 +78,7 @@ class Communicator {
   // The memory must have been allocated as shareable (runtime/cuda/cuda_handles.h). Has no effect
   // where this is not possible.
   virtual void Register(void* /*memory*/, int64_t /*bytes*/) {}
-  // Call it before the memory is freed, when no rank works on it any more.
+  // Call this before the memory is freed, when no rank works on the memory any more.
   virtual void Deregister(void* /*memory*/) {}
 
   // Blocks the host until all ranks have called it. Doesn't wait for work on streams.

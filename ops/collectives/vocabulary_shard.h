@@ -14,7 +14,7 @@ inline bool SplitsVocabulary(const graph::Attributes& attributes) { return attri
 
 struct VocabularyShard {
   bool split;           // whether the attribute "axis" is set, even if the rank is the only one
-  Communicator* ranks;  // nullptr: this rank is the only one
+  Communicator* ranks;  // nullptr if this rank is the only rank of the axis
   int64_t begin;        // this rank's first token
   int64_t rows;         // number of this rank's tokens
   int64_t whole;        // number of tokens of all ranks

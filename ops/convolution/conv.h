@@ -37,7 +37,7 @@ struct ConvWindow {
   int64_t groups = 1;
 };
 
-// Convolves images (rank 4) or volumes (rank 5). bias = kNoTensor: no bias.
+// Convolves images (rank 4) or volumes (rank 5). bias = kNoTensor means no bias.
 graph::Value Conv(graph::Builder& g, graph::Value x, graph::Value weight,
                   graph::Value bias = graph::kNoTensor, const ConvWindow& window = {},
                   std::string_view name = "");

@@ -91,8 +91,8 @@ Pixel PixelOf(int64_t index, const Spatial& extent) {
   return pixel;
 }
 
-// What pixel p of one array sees of another array, the source, along one dimension: `count` pixels,
-// beginning at p · scale + first, with a distance of `step`.
+// The pixels of a source array that pixel p of another array reads ("sees") along one dimension:
+// `count` pixels, `step` apart, from p · scale + first on.
 struct Sight {
   int64_t scale = 1, first = 0, step = 1, count = 1;
 };

@@ -18,7 +18,7 @@ namespace plimsoll::ops {
 struct ConvTiles {
   ConvGeometry geometry;
   bool overlap = true;         // whether tiles overlap; then they are summed in float32
-  const void* bias = nullptr;  // one bias per channel of y
+  const void* bias = nullptr;  // the bias of each channel of y
   void* y = nullptr;
   int64_t workspace_bytes = 0;  // size of the call's scratch memory, all of which may be used
 };

@@ -24,7 +24,7 @@ using AttentionCompute = std::conditional_t<std::is_same_v<S, double>, double, f
 // to scores.
 template <typename T>
 struct AttentionDropout {
-  const PhiloxStream* stream = nullptr;  // nullptr: no dropout
+  const PhiloxStream* stream = nullptr;  // stream of random numbers; nullptr without dropout
   int64_t row = 0;                       // batch row · heads + head, where heads are those of all
                                          // ranks
   uint32_t threshold = 0;
@@ -50,16 +50,16 @@ struct AttentionForward {
   int64_t stride;
   S* out;
   int64_t out_stride;
-  T* lse;            // [T], log Σ exp of the scores; nullptr: not requested
+  T* lse;            // [T], log Σ exp of the scores; nullptr if not requested
   int64_t sequence;  // T
   int64_t length;
   int64_t head;
   bool causal;
   const int32_t* positions;  // [T], the position of each token in its document; nullptr: one
                              // document
-  int64_t window;            // 0: no window
+  int64_t window;            // the most keys that a query sees; 0 means no window
   double divisor;            // scores are q·k / divisor
-  double softcap;            // c: scores become c · tanh(score / c); 0: no cap
+  double softcap;            // c: scores become c · tanh(score / c); 0 means no cap
   int64_t query_begin;       // a multiple of kAttentionQueries
   int64_t query_end;         // at most kAttentionQueries later
   AttentionDropout<T> dropout;
@@ -88,9 +88,9 @@ struct AttentionBackward {
   bool causal;
   const int32_t* positions;  // [T], the position of each token in its document; nullptr: one
                              // document
-  int64_t window;            // 0: no window
+  int64_t window;            // 0 means no window
   double divisor;            // scores are q·k / divisor
-  double softcap;            // c: scores become c · tanh(score / c); 0: no cap
+  double softcap;            // c: scores become c · tanh(score / c); 0 means no cap
   AttentionDropout<T> dropout;
 };
 

@@ -487,7 +487,7 @@ struct Attention : AttentionTiles<V> {
         continue;
       }
       for (int64_t i = 0; i < keys; i += kLanes) {
-        // The queries from i on see the keys from i on.
+        // Only queries from i on see the keys from i on.
         const int64_t rows = Least(kLanes, keys - i);
         const int64_t at = i * kTile + i;
         Tiles::template Product<Order::kRows, Into::kAdd>(rows, queries - i, p + at, kTile,

@@ -94,7 +94,7 @@ struct BlockChannels {
     }
     __syncthreads();
   }
-  // Gets the numbers of the thread's channels i, ….
+  // The numbers of the thread's channels i, i + 1, …
   template <int kWide>
   __device__ void Get(int i, float (&to)[kTerms][kWide]) const {
 #pragma unroll

@@ -16,8 +16,8 @@
 
 namespace plimsoll::ops {
 
-inline constexpr int kRowBlocks = 3;   // blocks that run at once on a multiprocessor
-inline constexpr int kRowsAtOnce = 4;  // rows of a thread whose loads come before the first store
+inline constexpr int kRowBlocks = 3;   // number of blocks that run at once on a multiprocessor
+inline constexpr int kRowsAtOnce = 4;  // number of rows that a thread loads before its first store
 
 // Terms that also write where results are positive.
 template <typename Terms>

@@ -12,12 +12,12 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = kSumThreads;
-constexpr int kLoads = 4;  // loads in flight, per thread
+constexpr int kLoads = 4;  // number of loads that a thread has in flight
 
 template <typename T, int N, int kLanes>
 __global__ void __launch_bounds__(kThreads, kSumBlocks)
     PartialSumsKernel(const T* x, int64_t rows, int64_t columns, int64_t chunk, float* partials) {
-  constexpr int kRows = kThreads / kLanes;  // rows that are read at once
+  constexpr int kRows = kThreads / kLanes;  // number of rows that are read at once
   const int lane = threadIdx.x % kLanes;
   const int64_t column = (int64_t{blockIdx.x} * kLanes + lane) * N;
   const int64_t end = min((int64_t{blockIdx.y} + 1) * chunk, rows);

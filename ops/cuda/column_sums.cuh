@@ -15,8 +15,7 @@ struct ColumnSums {
   int64_t count;
   int64_t width;
   int sums = 0;
-  const float* acc[2] = {};  // [width], is added; nullptr: nothing is added. May be the memory of
-                             // out.
+  const float* acc[2] = {};  // [width], added; nullptr means none. May be the memory of out.
   float* out[2] = {};        // [width]
 };
 

@@ -110,7 +110,7 @@ fe::DataType_t TypeOf(graph::DType dtype) {
   }
 }
 
-// Properties that exclude a plan.
+// The numerical properties that a plan must not have.
 std::vector<fe::NumericalNote_t> RefusedNotes(const ConvProblem& problem) {
   using Note = fe::NumericalNote_t;
   std::vector<Note> notes = {
@@ -189,7 +189,7 @@ class CudnnConvolution::Impl {
   ConvProblem problem_;
   fe::graph::Graph graph_;
   std::vector<std::string> names_;
-  std::vector<int64_t> indices_;  // by plan: its index in the graph
+  std::vector<int64_t> indices_;  // indices of the named plans in the graph
 };
 
 CudnnConvolution::CudnnConvolution(const ConvProblem& problem, gpu::Libraries& libraries)

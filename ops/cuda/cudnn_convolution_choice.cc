@@ -34,7 +34,7 @@ const char* Name(ConvPass pass) {
 
 std::string Text(const Spatial& s) { return fmt::format("{}x{}x{}", s[0], s[1], s[2]); }
 
-// cuDNN's first plan. The result has no convolution if cuDNN has no plan.
+// The result has no convolution if cuDNN has no plan.
 ChosenConvolution FirstPlan(const ConvProblem& problem, gpu::Libraries& libraries) {
   auto convolution = std::make_unique<CudnnConvolution>(problem, libraries);
   for (size_t plan = 0; plan < convolution->names().size(); ++plan) {
@@ -43,7 +43,7 @@ ChosenConvolution FirstPlan(const ConvProblem& problem, gpu::Libraries& librarie
   return {};
 }
 
-// The plan with this name. The result has no convolution if cuDNN doesn't offer the plan.
+// The result has no convolution if cuDNN doesn't offer that plan.
 ChosenConvolution PlanNamed(const std::string& name, const ConvProblem& problem,
                             gpu::Libraries& libraries) {
   auto convolution = std::make_unique<CudnnConvolution>(problem, libraries);
@@ -80,7 +80,7 @@ bool IsRecordable(FunctionRef<bool(cudaStream_t)> enqueue) {
   }
   if (graph != nullptr) cudaGraphDestroy(graph);
   cudaStreamDestroy(stream);
-  cudaGetLastError();  // clears the error of a failed capture
+  cudaGetLastError();  // clears the error of a capture that failed
   return recordable;
 }
 
@@ -192,7 +192,8 @@ class ConvChoices {
   std::mutex mutex_;
   uint64_t generation_ = 0;
   std::map<std::string, ChoiceStore> stores_;
-  std::map<std::pair<int, ConvProblem>, Entry> entries_;  // entries by device and problem
+  // Maps a device and a problem to the entry.
+  std::map<std::pair<int, ConvProblem>, Entry> entries_;
 };
 
 }  // namespace

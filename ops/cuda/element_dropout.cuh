@@ -11,15 +11,15 @@
 namespace plimsoll::ops {
 
 struct ElementDropout {
-  const int32_t* rng = nullptr;  // nullptr: no dropout
+  const int32_t* rng = nullptr;  // seed and micro-step; nullptr without dropout
   uint64_t stream = 0;
   uint32_t threshold = 0;  // draws below it are dropped
   float keep_scale = 1;
   int64_t first = 0;  // the draw of the first element; 0 unless ranks share rows
 };
 
-// The dropout of an op with the attributes p and key, which drops elements of a tensor with the
-// size of input 0. `rng`: the index of the input; if it is absent, there is no dropout.
+// The dropout of an op with the attributes p and key, which drops elements of a tensor as large as
+// input 0. `rng`: the index of the input rng. Without that input nothing is dropped.
 inline ElementDropout DropoutOf(const CudaContext& ctx, size_t rng) {
   if (!ctx.has_input(rng)) return {};
   const DropRule rule(ctx.attributes.GetReal("p"));
@@ -53,7 +53,7 @@ __device__ void DropElements(const ElementDropout& d, uint2 key, int64_t first, 
   for (int i = 0; i < N; i += 2) DropTwo(d, words[i / 2], x[i], x[i + 1]);
 }
 
-// Drops a single element. Slow, because it computes a Philox block for each element.
+// Drops a single element. This is slow: it computes a Philox block for each element.
 __device__ inline float DropElement(const ElementDropout& d, int64_t i, float x) {
   i += d.first;
   const uint4 block =

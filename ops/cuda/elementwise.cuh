@@ -62,8 +62,8 @@ __device__ Floats<N> Unpack(const Pack<T, N>& pack) {
 template <size_t kOuts>
 using Largest = std::array<uint32_t*, kOuts>;
 
-// Maps one pack of each input to one pack of each output. With kLargest, `seen` keeps the largest
-// magnitude of each output.
+// Computes one pack of each output from one pack of each input. kLargest: whether `seen` keeps the
+// largest magnitude of each output.
 template <int N, bool kLargest, typename Out, size_t kOuts, typename Function, typename... In>
 __device__ void MapPack(const Function& function, const std::array<Out*, kOuts>& out,
                         uint32_t (&seen)[kOuts], int64_t pack, const In&... in) {
@@ -173,8 +173,8 @@ void Map(cudaStream_t stream, const char* name, int64_t n, const Function& funct
   map_internal::LaunchInPacks(name, n, launch, out, in...);
 }
 
-// Like Map, but also finds the largest magnitude of each output (ops/cuda/largest.cuh). An output
-// that is nullptr is not written, but its magnitude is found.
+// Like the function above; also finds the largest magnitude of each output (ops/cuda/largest.cuh).
+// An output that is nullptr is not written, but its magnitude is found.
 template <typename Out, size_t kOuts, typename Function, typename... In>
 void MapWithLargest(cudaStream_t stream, const char* name, int64_t n, const Function& function,
                     const std::array<Out*, kOuts>& out, const map_internal::Largest<kOuts>& largest,

@@ -25,8 +25,7 @@ inline uint32_t* FirstLargest(const CudaContext& ctx) {
   return static_cast<uint32_t*>(ctx.workspace);
 }
 
-// The results of the main kernel, except sums. `expected`: the index of the input of expected
-// magnitudes.
+// The results that the main kernel writes, except sums. `expected`: the input of magnitudes.
 inline Cast ExpectedCast(const CudaContext& ctx, const graph::Shape& y, size_t expected) {
   uint32_t* const words = FirstLargest(ctx);
   gpu::Check(cudaMemsetAsync(words, 0, 2 * sizeof(*words), ctx.stream), "cudaMemsetAsync");
@@ -50,7 +49,7 @@ inline unsigned FirstBlocks(const CudaContext& ctx, int64_t blocks) {
   return static_cast<unsigned>(std::min(blocks, most));
 }
 
-// nullptr: not requested.
+// nullptr if not requested.
 template <typename Code>
 __global__ void FinishKernel(const uint32_t* found, const uint32_t* expected, float* scale,
                              uint32_t* largest) {

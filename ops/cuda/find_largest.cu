@@ -13,8 +13,8 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kLoads = 4;   // loads in flight, per thread
-constexpr int kBlocks = 8;  // blocks that run at once on a multiprocessor
+constexpr int kLoads = 4;   // number of loads that a thread has in flight
+constexpr int kBlocks = 8;  // number of blocks that run at once on a multiprocessor
 
 // A running maximum. 16-bit magnitudes have the order of the float32 numbers that they convert to.
 // Of each word's two elements, one updates `odd`, the other `even`.

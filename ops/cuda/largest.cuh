@@ -38,8 +38,8 @@ __device__ void AddLargest(uint32_t largest, uint32_t* shared, uint32_t* to) {
   if (threadIdx.x == 0 && largest > __ldcg(to)) atomicMax(to, largest);
 }
 
-// AddLargest for a warp, all of whose threads call it. For kernels of few warps, and for blocks
-// whose number of threads is not known at compile time.
+// Like the function above, for a warp, all of whose threads call it. Used by kernels of few warps,
+// and if the number of a block's threads is not known at compile time.
 __device__ inline void AddLargestOfWarp(uint32_t largest, uint32_t* to) {
   largest = WarpMaximum(largest);
   if (threadIdx.x % kWarp == 0 && largest > __ldcg(to)) atomicMax(to, largest);
@@ -54,7 +54,7 @@ __device__ void IncludeStored(const Pack<T, N>& stored, const uint32_t* wanted, 
   }
 }
 
-// Sets the given maxima to zero, before kernels raise them. nullptr: not requested.
+// Sets these to zero, before kernels raise them. nullptr if not requested.
 inline void ClearLargest(std::initializer_list<uint32_t*> all, cudaStream_t stream) {
   for (uint32_t* largest : all) {
     if (largest == nullptr) continue;

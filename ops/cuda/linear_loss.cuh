@@ -123,10 +123,11 @@ struct Loss {
   int64_t size = graph::ByteSize(stored);
   int64_t rows = ctx.in_shape(0).rows();
   int64_t width = ctx.in_shape(0).dim(-1);
-  int64_t vocabulary = ctx.in_shape(1).dim(0);  // rows of the table
+  int64_t vocabulary = ctx.in_shape(1).dim(0);  // number of the table's rows
   VocabularyShard shard{ctx.attributes, ctx.ranks, vocabulary};
   bool bias = ctx.has_input(at.bias);
-  float softcap = static_cast<float>(LossSoftcap(ctx.attributes));  // soft cap of logits; 0: no cap
+  // Soft cap of logits; 0 means no cap.
+  float softcap = static_cast<float>(LossSoftcap(ctx.attributes));
   bool low =
       ctx.has_output(at.dweight) && ctx.outputs[at.dweight].type.dtype == graph::DType::kBFloat16;
   CudaLossLayout layout = LayOutCudaLoss(rows, vocabulary, width, stored,
@@ -140,13 +141,13 @@ struct Loss {
   bool makes_losses = ctx.has_output(at.loss) || ctx.has_output(at.logp);
   // Whether exponentials replace logits.
   bool exponentials = UsesExponentials();
-  graph::DType operands = exponentials ? graph::DType::kBFloat16 : stored;  // type of the products'
-                                                                            // operands
+  // Type of the products' operands.
+  graph::DType operands = exponentials ? graph::DType::kBFloat16 : stored;
   bool copies_weight = exponentials && stored != graph::DType::kBFloat16 && ctx.has_output(at.dx);
 
   const char* x(int64_t first) const { return ctx.in<char>(0) + first * width * size; }
 
-  // The factors of the gradients of a chunk; nullptr if the op computes no gradients.
+  // The factors of a chunk's gradients; nullptr if the chunk has no factors.
   const float* FactorsOf(int64_t first) const {
     const float* const dloss = ctx.in<float>(at.dloss);
     return kByRow && dloss != nullptr ? dloss + first : dloss;

@@ -50,12 +50,13 @@ struct LossExponentials {
   // [count], like losses and lse: the targets of the chunk's rows. A row with a negative target is
   // ignored.
   const int32_t* targets;
-  const float* scale;  // nullptr by row
-  // nullptr: no gradients, exponentials are not stored. By row: dlogp, [count].
+  const float* scale;  // nullptr if each row has its own factor (`dloss` by row)
+  // nullptr if no gradients are requested; exponentials are then not stored. With factors by row:
+  // dlogp, [count].
   const float* dloss;
-  float* losses;       // or nullptr
-  float* lse;          // or nullptr
-  int64_t count;       // number of rows
+  float* losses;       // loss of each row; may be nullptr
+  float* lse;          // lse of each row; may be nullptr
+  int64_t count;       // rows
   int64_t width;       // a multiple of 8
   int64_t vocabulary;  // number of rows of weight
   int64_t first;       // the token of the first row of weight
@@ -68,8 +69,8 @@ struct LossExponentials {
   int64_t stride;
   float* factors;         // [count]: dloss · scale / s, or −dlogp / s; 0 for ignored rows
   __nv_bfloat16* scaled;  // [count, width]: x times its factor
-  // With a sharded vocabulary, [count] each:
-  float* largest;  // the largest logit of a row that is out of range; minus infinity for other rows
+  // For a split vocabulary, with [count] elements each:
+  float* largest;  // logit of a row that is out of range; of others minus infinity
   float* totals;   // s
 };
 

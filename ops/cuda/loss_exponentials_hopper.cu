@@ -25,7 +25,7 @@ using Exponential = __nv_bfloat16;
 
 constexpr float kTargetExponential = 0x1p-32f;  // e[target]
 
-constexpr int kRows = 8;  // rows of a block
+constexpr int kRows = 8;  // number of rows of a block
 constexpr int kThreads = kRows * kWarp;
 
 // Calls body.template operator()<T>() with the type of x and weight.
@@ -106,7 +106,7 @@ struct Exponentials {
     static_assert(kCount * 2 == kLossTileColumns);
     const ResultPlace at;
     const int row = tile.row + at.row;
-    float c[2], sum[2][2] = {};  // for rows that are 8 apart
+    float c[2], sum[2][2] = {};  // values and sums of two rows, 8 apart
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const bool there = row + i * 8 < tile.rows;
@@ -147,8 +147,7 @@ struct Exponentials {
   __device__ void StorePiece(const uint32_t (&pairs)[16], const HopperTile& tile, int piece,
                              uint32_t shared) const {
     const int thread = threadIdx.x % kWarpgroup, lane = thread % kWarp;
-    const int row = thread / kWarp * 16 + lane % 16;  // the row of the matrices that the thread
-                                                      // addresses
+    const int row = thread / kWarp * 16 + lane % 16;  // index of the row that this lane addresses
     if (thread == 0) AwaitStoredBoxes<0>();
     tile.Barrier();
 #pragma unroll
@@ -165,7 +164,8 @@ struct Exponentials {
   }
 };
 
-// The largest logit of a row whose exponentials are out of range. All threads of the block call it.
+// The complete block handles a row whose exponentials are out of range: finds the row's largest
+// logit …
 template <typename T>
 __device__ __noinline__ float LargestLogit(const LossExponentials& a, int64_t row, float* shared) {
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -269,7 +269,7 @@ __device__ void FinishRow(const LossExponentials& a, int64_t row, const RowResul
 
 template <typename T, bool kByRow>
 __global__ __launch_bounds__(kThreads) void FinishKernel(const LossExponentials a, int tiles) {
-  __shared__ float partial[kRows][kRows];  // by warp and row
+  __shared__ float partial[kRows][kRows];  // partial sums of each warp for each row
   __shared__ float shared[kRows];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t first = int64_t{blockIdx.x} * kRows;

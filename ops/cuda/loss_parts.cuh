@@ -22,13 +22,13 @@ namespace plimsoll::ops {
 struct LossParts {
   int64_t count;
   const int32_t* targets;
-  int64_t begin, whole;  // this rank's first token, and the size of the vocabulary
-  // Arrays with kLossPartFloats numbers per row in total:
+  int64_t begin, whole;  // this rank's first token, and the size of the full vocabulary
+  // The numbers of the rows, kLossPartFloats for each:
   float* own_maxima;  // [count]: m_k
-  float* maxima;      // [count]: first m, finally lse
-  float* sums;        // [2,count]: sums of exponentials, and logits of targets
-  float* losses;      // or nullptr
-  float* lse;         // or nullptr
+  float* maxima;      // [count]: m, and at the end lse
+  float* sums;        // [2,count]: of exponentials, and logits of targets
+  float* losses;      // loss of each row; may be nullptr
+  float* lse;         // lse of each row; may be nullptr
 };
 
 constexpr int kPartThreads = 512;

@@ -37,11 +37,12 @@ struct LossRows {
   int32_t slice;           // part of a row for each block of a cluster; consists of full packs
   const int32_t* targets;  // negative: ignored
   int32_t first;           // the token of the first column
-  const float* lse_in;     // from the forward pass; nullptr: computed here
-  float* lse_out;          // or nullptr
-  float* losses;           // or nullptr
+  const float* lse_in;     // lse from the forward pass; nullptr if it is computed here
+  float* lse_out;          // lse of each row; may be nullptr
+  float* losses;           // loss of each row; may be nullptr
   const float* scale;      // factor = scale · dloss, or −dlogp of the row
-  const float* dloss;      // nullptr: no gradient. By row: dlogp [count], and no scale
+  // nullptr if no gradient is requested; with factors by row: dlogp [count], and no scale
+  const float* dloss;
 };
 
 // Σ exp2((x − max) · log2 e) over the values seen so far. Products that must not be fused with sums
@@ -73,7 +74,8 @@ struct RunningSum {
   }
 };
 
-// The change of logits after loading. UncappedLogits is empty: such kernels have no code for a cap.
+// The function that kernels apply to logits that they load. Uncapped is empty: such kernels have no
+// code for a cap.
 struct UncappedLogits {
   static constexpr bool kCaps = false;
   __device__ float Logit(float x) const { return x; }

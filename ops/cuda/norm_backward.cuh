@@ -40,17 +40,17 @@ struct NormBackward {
   const float* mean;  // [rows]; unused by rms_norm
   const float* rstd;
   const T* dy;
-  const T* acc;  // nullptr: nothing is added
-  T* dx;         // may be the memory of dy or acc; nullptr: not requested
+  const T* acc;  // term that is added; may be nullptr
+  T* dx;         // may be the memory of dy or acc; nullptr if not requested
   int64_t rows;
   int width;
   float* partials = nullptr;  // [blocks][dweight?][dbias?][width]
   bool dweight = false, dbias = false;
-  T* y = nullptr;  // for kernels that recompute the norm
+  T* y = nullptr;  // result of the norm, for kernels that recompute it
   const T* bias = nullptr;
-  T* dropped = nullptr;  // dropped dx; may be the memory of dy, acc or x; nullptr: not requested
+  T* dropped = nullptr;  // as dx, or the memory of x; nullptr if not requested
   ElementDropout dropout = {};
-  // The largest magnitudes of results; nullptr: not requested.
+  // The largest magnitudes of results; nullptr if not requested.
   uint32_t* largest_y = nullptr;
   uint32_t* largest_dx = nullptr;
   uint32_t* largest_dropped = nullptr;

@@ -38,7 +38,7 @@ struct NormForward {
   int width;
   float eps;
   ElementDropout dropout = {};  // dropout of b
-  // The largest magnitudes of results; nullptr: not requested.
+  // The largest magnitudes of results; nullptr if not requested.
   uint32_t* largest_sum = nullptr;
   uint32_t* largest_y = nullptr;
 };

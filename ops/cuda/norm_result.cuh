@@ -1,5 +1,5 @@
-// The formulas by which kernels of norms compute one element. They give the same bits in the
-// forward pass and when the norm is recomputed.
+// The arithmetic of norms for one element: it gives the same bits in the forward pass and in
+// kernels that recompute the norm.
 #pragma once
 
 namespace plimsoll::ops {

@@ -31,14 +31,14 @@ struct StoredMomentRef {
   const void* in;
   void* out;
   const float* scales_in;
-  float* scales_out;  // nullptr: not requested
+  float* scales_out;  // scales of the new codes; nullptr if not requested
 };
 
 struct StoredWeightRef {
   const void* in;
   void* out;
-  const void* master_in;  // master or remainder
-  void* master_out;       // nullptr: not requested
+  const void* master_in;  // old master or remainder
+  void* master_out;       // new master or remainder; nullptr if not requested
 };
 
 // A tile of 256 elements of a tensor of n. kWhole: all 256 exist, and every tensor may be read 16
@@ -47,7 +47,7 @@ template <bool kWhole>
 struct Tile {
   int64_t first, n;
 
-  // The first element of the lane's quad 0 or 1.
+  // The index of the lane's quad (four elements) number 0 or 1.
   __device__ int64_t quad(int q) const {
     return first + 128 * q + 4 * static_cast<int>(threadIdx.x % kWarp);
   }

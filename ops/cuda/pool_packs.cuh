@@ -24,7 +24,7 @@ struct PixelPack {
 struct PixelPacks {
   uint32_t count, rows, columns, per_pixel;
 
-  // Finds the pack of the calling thread; returns false if the thread has no pack.
+  // Finds the calling thread's pack; returns false if the thread has none.
   __device__ bool Find(uint32_t* pack) const {
     *pack = blockIdx.x * kPoolThreads + threadIdx.x;
     return *pack < count;
@@ -60,7 +60,7 @@ void ForPacks(const PoolGeometry& p, int64_t rows, int64_t columns, const Launch
   });
 }
 
-// ForPacks for results that are images, or (kPooled) pooled images.
+// Like the function above, for results that are images, or that are pooled from images.
 template <int N, bool kPooled, typename Launch>
 void ForPixelPacks(const PoolGeometry& p, const Launch& launch) {
   const int64_t rows = kPooled ? p.rows.pooled : p.rows.size;

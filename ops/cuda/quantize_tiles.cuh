@@ -34,10 +34,11 @@ static_assert(kAcross * (kTileRows / kSide) == kThreads);
 
 struct Cast {
   int64_t rows, columns, padded;  // padded: elements in a transposed row
-  const uint32_t* largest;        // magnitude for the scale, unless `expected` is used
-  const uint32_t* expected;       // nullptr: `largest` is used
-  uint32_t* found;                // raised by sources that find the largest magnitude
-  // nullptr: not requested
+  const uint32_t* largest;  // magnitude from which the scale is made, unless `expected` gives one
+  // magnitudes expected from earlier steps; nullptr means that the scale is made from `largest`
+  const uint32_t* expected;
+  uint32_t* found;  // raised by sources that find the largest magnitude
+  // nullptr if not requested
   uint8_t* codes;
   uint8_t* transposed;
   float* scale;
@@ -86,7 +87,7 @@ __device__ Eight<T> LoadSome(const T* from, int64_t count) {
   return eight;
 }
 
-// LoadSome for codes, at a multiple of 8 bytes.
+// Loads codes, at an address that is a multiple of 8 bytes.
 template <bool kEven>
 __device__ uint2 LoadCodes(const uint8_t* from, int64_t count) {
   if constexpr (kEven) {
@@ -119,9 +120,10 @@ __device__ void StoreSome(uint8_t* to, uint2 codes, int64_t count) {
 // that have the same rows of 16 times 8 columns write to different banks.
 template <int kRows, int kColumns>
 union TransposedTile {
-  static constexpr int kUnits = kRows / kSide;  // units of 8 bytes in a column
-  static constexpr int kPieces = kRows / 16;    // pieces of 16 bytes in a column
-  static constexpr int kSwaps = 16;             // permutations of units; pieces have half as many
+  static constexpr int kUnits = kRows / kSide;  // number of 8-byte words in a column
+  static constexpr int kPieces = kRows / 16;    // number of 16-byte pieces in a column
+  // number of places among which words are swapped; pieces have half as many
+  static constexpr int kSwaps = 16;
   uint2 units[kColumns * kUnits];
   uint4 pieces[kColumns * kPieces];
 };
@@ -132,7 +134,7 @@ __device__ void PutTransposed(TransposedTile<kRows, kColumns>& tile, const uint2
                               int across, int unit) {
   using Tile = TransposedTile<kRows, kColumns>;
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {  // half of the thread's columns
+  for (int half = 0; half < 2; ++half) {  // for each half of the thread's columns
     uint32_t top[4], bottom[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -12,7 +12,7 @@ namespace plimsoll::ops {
 // The source of a sum's random bits: element i draws from block first_block + i / 8 of Philox.
 struct RoundingStream {
   const int32_t* rng;  // the op's input, on the device
-  uint64_t key;        // the op's attribute "key"
+  uint64_t key;        // the attribute "key" of the node
   int64_t first_block = 0;
 };
 

@@ -15,13 +15,13 @@ __device__ inline void CopyPiece(uint32_t to, const void* from, bool there) {
                "r"(there ? 16 : 0));
 }
 
-// Copies 8 bytes, or zeros if not `there`.
+// Like the function above, for 8 bytes.
 __device__ inline void CopyPair(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8, %2;\n" ::"r"(to), "l"(from),
                "r"(there ? 8 : 0));
 }
 
-// Copies 4 bytes, or zeros if not `there`.
+// Like the function above, for 4 bytes.
 __device__ inline void CopyWord(uint32_t to, const void* from, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(to), "l"(from),
                "r"(there ? 4 : 0));
@@ -46,7 +46,7 @@ __device__ inline void LoadMatrices(uint32_t (&values)[4], uint32_t from) {
                : "memory");
 }
 
-// Like LoadMatrices, for matrices of 8 × 8 16-bit elements, which are transposed.
+// Like the function above, for matrices of 8 × 8 16-bit elements that are transposed.
 __device__ inline void LoadTransposedMatrices(uint32_t (&values)[4], uint32_t from) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(values[0]), "=r"(values[1]), "=r"(values[2]), "=r"(values[3])

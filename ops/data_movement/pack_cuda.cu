@@ -21,7 +21,7 @@ struct Piece {
   const std::byte* from;
   std::byte* to;
   int64_t bytes;   // bytes of x
-  int64_t filled;  // bytes of y that x fills, a multiple of 16
+  int64_t filled;  // bytes of y, a multiple of 16
   int first_block;
 };
 

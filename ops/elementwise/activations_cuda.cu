@@ -78,7 +78,7 @@ void Softcap(const CudaContext& ctx) {
   MapElements<kInputs>(ctx, Function{static_cast<float>(ctx.attributes.GetReal("cap"))});
 }
 
-// The value of a function that gives a value and a slope.
+// The gradient of an activation whose function gives a value and a slope.
 template <typename Function>
 struct Value {
   __device__ float operator()(float x) const { return Function()(x).value; }
@@ -129,7 +129,7 @@ struct ValueAndGradient {
 template <typename S>
 struct ColumnArguments {
   const S *x, *dy;
-  S* y;  // nullptr: not requested
+  S* y;  // the activation's result; nullptr if not requested
   S* dx;
   int64_t rows, columns;
   int64_t chunk;  // number of rows that a block takes

@@ -1,6 +1,6 @@
 // y[b,…] = word[b] < p · 2³² ? 0 : x[b,…] / (1 − p). A block takes a part of one sample, four packs
-// of 16 bytes per thread; each thread draws the sample's word once. Bytes: 2·n·s; dropped samples
-// are not read.
+// of 16 bytes a thread, and draws the sample's word once a thread. Bytes: 2·n·s, less the elements
+// of dropped samples, which are not read.
 #include "base/philox.h"
 #include "gpu/check.h"
 #include "ops/cuda/elementwise.cuh"

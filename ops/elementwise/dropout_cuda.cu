@@ -132,7 +132,7 @@ void LaunchElements(const CudaContext& ctx, ElementDropout d, const S* x, S* y) 
   if (part.run < n || part.first % kDraws != 0) {
     constexpr int kElements = kThreads * kDraws;
     const auto blocks = static_cast<unsigned>((n + kElements - 1) / kElements);
-    d.first = 0;  // PartDraws adds the offset of the part
+    d.first = 0;  // `part` gives the numbers of the draws
     DropPartKernel<S><<<blocks, kThreads, 0, ctx.stream>>>(n, part, d, x, y);
     return;
   }

@@ -14,10 +14,10 @@ namespace {
 template <typename S>
 struct GatedArguments {
   const S* gate_up;
-  const S* dy;  // nullptr: forward only
-  S* y;         // nullptr: gradient only
+  const S* dy;  // nullptr if only y is computed
+  S* y;         // nullptr if only the gradient is computed
   S* dgate_up;
-  // nullptr: not requested
+  // nullptr if not requested
   uint32_t* largest_y = nullptr;
   uint32_t* largest_dgate_up = nullptr;
 };

@@ -15,7 +15,8 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 8;  // blocks that run at once on a multiprocessor
+// Number of blocks that run at once on a multiprocessor.
+constexpr int kBlocks = 8;
 constexpr int kCounts = 3;
 
 struct Numbers {

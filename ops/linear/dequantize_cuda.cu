@@ -14,7 +14,7 @@ namespace plimsoll::ops {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocks = 16;  // blocks for each multiprocessor
+constexpr int kBlocks = 16;  // number of blocks for each multiprocessor
 constexpr int kSide = 8;
 
 template <typename Code, typename T>

@@ -30,7 +30,7 @@ TensorId* LargestOf(Node& node, size_t of) {
   return &*(node.outputs.end() - (finds.end() - found));
 }
 
-// A node that stays (by its new index), and one of its outputs.
+// The new index of a node that stays, and one of the node's outputs.
 struct Maker {
   size_t node, output;
 };
@@ -40,7 +40,8 @@ struct Maker {
 int FuseLargest(Program& program) {
   std::vector<Node>& nodes = program.mutable_nodes();
   std::map<TensorId, Maker> makers;
-  std::map<TensorId, TensorId> instead;  // by largest magnitude: the same magnitude, found before
+  // Maps a largest magnitude to an equal magnitude that was found before.
+  std::map<TensorId, TensorId> instead;
   size_t stays = 0;
   for (size_t n = 0; n < nodes.size(); ++n) {
     Node& node = nodes[n];

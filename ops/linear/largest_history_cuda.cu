@@ -10,9 +10,9 @@ constexpr int kThreads = 128;
 struct Columns {
   int64_t rows, count;
   const float *expected, *pending, *history;
-  const int32_t *updates, *apply;  // apply: nullptr: always applied
+  const int32_t *updates, *apply;  // `apply` is nullptr if updates always apply
   float margin;
-  float *next, *kept;  // the new values of expected and history
+  float *next, *kept;  // the elements of `expected` and of `history`
 };
 
 __global__ void __launch_bounds__(kThreads) CommitLargestKernel(Columns columns) {

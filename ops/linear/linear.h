@@ -21,7 +21,7 @@
 
 namespace plimsoll::ops {
 
-// bias = kNoTensor: no bias.
+// If `bias` is kNoTensor, the layer has no bias.
 graph::Value Linear(graph::Builder& g, graph::Value x, graph::Value weight,
                     graph::Value bias = graph::kNoTensor, std::string_view name = "");
 

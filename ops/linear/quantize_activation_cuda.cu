@@ -32,7 +32,7 @@ namespace {
 
 using namespace cast_tiles;
 
-// The operand `a` if it has numbers.
+// The operand `a` if it holds numbers.
 template <typename T>
 struct Numbers {
   using Element = T;
@@ -47,7 +47,7 @@ struct Numbers {
   static __device__ void Decode(const Loaded& loaded, float (&x)[kSide]) { ToFloats(loaded, x); }
 };
 
-// The operand `a` if it has e4m3 codes; their numbers are rounded to T.
+// The operand `a` if it holds e4m3 codes, whose numbers are rounded to T.
 template <typename T>
 struct Coded {
   using Element = T;
@@ -70,13 +70,13 @@ struct Coded {
   }
 };
 
-// The common part of sources. kOperands: the number of tensors, or halves of tensors, that they
-// read.
+// The base of all sources; kOperands is the number of tensors, or halves of tensors, that a source
+// reads.
 template <typename A, int kOperands, int kPartsOfY = 1>
 struct Activation {
   using Element = typename A::Element;
   static constexpr int kParts = kPartsOfY;
-  // A thread has six to eight times 16 bytes in flight.
+  // A thread has six to eight loads of 16 bytes in flight.
   static constexpr int kRows = (kOperands == 3 ? 2 : 8 / kOperands) * 2 / sizeof(Element);
   static constexpr bool kFindsLargest = true;
 
@@ -150,7 +150,7 @@ struct Swiglu : Activation<A, 2> {
   }
 };
 
-// The parts of the result are dgate, then dup.
+// The gradient of SwiGLU: dgate, then dup.
 template <typename A>
 struct SwigluBackward : Activation<A, 3, 2> {
   using T = typename A::Element;
@@ -182,8 +182,8 @@ struct SwigluBackward : Activation<A, 3, 2> {
   }
 };
 
-// For the first step: raises *largest to y's largest magnitude. Threads take 8 columns of each
-// part, grid-stride.
+// Used if no magnitude is expected: raises *largest to y's largest magnitude. Threads take 8
+// columns of each part, grid-stride.
 template <typename Source, bool kEven>
 __global__ void __launch_bounds__(kThreads)
     FirstLargestKernel(const Source source, int64_t rows, int64_t width, const uint32_t* expected,
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename Source, typename Code>
 void LaunchTiles(const CudaContext& ctx, const Source& source, const Cast& cast) {
-  // Layers in 8 bits have activations of 16 bits; for float32 only the general form exists.
+  // Layers in 8 bits have 16-bit activations, so float32 has only the general form.
   constexpr bool kMayBeEven = sizeof(typename Source::Element) == 2;
   const int64_t width = cast.columns / Source::kParts;
   auto* first = &FirstLargestKernel<Source, false>;

@@ -36,7 +36,7 @@ struct Stored {
   static __device__ void Make(const Loaded& loaded, Eight<T> (&made)[1]) { made[0] = loaded; }
 };
 
-constexpr int kEights = 4;  // groups of eight that a thread has in flight
+constexpr int kEights = 4;  // groups of 8 elements that a thread has in flight
 
 // Writes only codes: n elements, in any shape.
 template <typename T, typename Code>

@@ -51,7 +51,7 @@ class CodesFuser {
   }
 
  private:
-  // Nodes by the tensor whose memory they access, in their order.
+  // Maps a tensor to the nodes that access its memory, in their order.
   using Accesses = std::map<TensorId, std::vector<size_t>>;
   // The indices of the nodes.
   struct Match {

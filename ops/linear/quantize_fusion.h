@@ -34,7 +34,7 @@ struct ReadAsCodes {
   const graph::Node& maker;
   const graph::Node& quantize;
   graph::TensorId y;
-  graph::TensorId largest;  // kNoTensor: only `quantize` reads it
+  graph::TensorId largest;  // kNoTensor if only `quantize` reads the magnitude
 };
 
 // Replaces three such nodes by one at the maker's position. `fuse` makes the new node, or returns

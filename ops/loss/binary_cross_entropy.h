@@ -28,7 +28,7 @@ struct BinaryCrossEntropy {
   // other t. counted: the number of logits with a target.
   graph::Value right, counted;
 };
-// `labels` kNoTensor: all rows count.
+// If `labels` is kNoTensor, all rows count.
 BinaryCrossEntropy BinaryCrossEntropyWithLogits(graph::Builder& g, graph::Value logits,
                                                 graph::Value weight, double target,
                                                 std::string_view name = "",

@@ -34,7 +34,8 @@ Counted CountedOf(const CudaContext& ctx, size_t input) {
   return {labels, ctx.in_shape(0).elements() / ctx.in_shape(0).dim(0)};
 }
 
-// The sum over a block of kCount threads. All of them call it, and the first thread gets the sum.
+// The sum over a block of kCount threads. All of them call this; only the first thread gets the
+// sum.
 template <int kCount>
 __device__ Part BlockPart(const Part& part) {
   __shared__ float losses[kWarp];
@@ -52,7 +53,7 @@ __device__ Part BlockPart(const Part& part) {
           __reduce_add_sync(~0u, has ? counts[lane] : 0)};
 }
 
-// Exactly one of `targets` and `target` is used.
+// `targets` has one target for each logit; if it is nullptr, all logits have `target`.
 template <typename S>
 __global__ void __launch_bounds__(kThreads)
     SumKernel(int64_t elements, const S* logits, const float* targets, float target,
@@ -91,7 +92,7 @@ __global__ void __launch_bounds__(kTotalThreads)
   if (counted != nullptr) *counted = part.counted;
 }
 
-// The target as an attribute. It is not read if the call has targets.
+// The target of all logits; not read if the call has targets.
 float Target(const CudaContext& ctx) {
   const graph::Attributes& attributes = ctx.attributes;
   return attributes.Has("target") ? static_cast<float>(attributes.GetReal("target")) : 0.0f;

@@ -1,6 +1,7 @@
-// A block takes a chunk of rows, a thread every 256th of them. If classes are few, as when every
-// voxel of a volume is a row, the block counts in shared memory, and then adds its counts to the
-// total. Integer sums are the same in any order. Labels are below C. Bytes: every argument once.
+// A block takes a chunk of rows, a thread every 256th of them. It counts in shared memory where
+// classes are few, as when every voxel of a volume is a row, and then adds its counts to the totals
+// of all blocks. Integer sums are the same in any order. Labels are below C. Bytes: every argument
+// once.
 #include "gpu/check.h"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -34,7 +35,7 @@ __device__ int64_t Largest(const Stored* row, int64_t classes) {
   return largest;
 }
 
-// The outputs of all blocks must be zero at first.
+// The totals to which all blocks add begin as zeros.
 template <typename Stored, bool kFew>
 __global__ void __launch_bounds__(kThreads)
     ConfusionKernel(int64_t rows, int64_t classes, const Stored* logits, const int32_t* labels,

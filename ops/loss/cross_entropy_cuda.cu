@@ -17,10 +17,10 @@ constexpr int kTopKThreads = 1024;
 // The labels of the rows: one, or two with weights that add up to 1.
 struct Labels {
   const int32_t* first;
-  const int32_t* second;  // or nullptr
-  const float* weight;    // weight of the first label, if there is a second
+  const int32_t* second;  // the second labels, or nullptr
+  const float* weight;    // the weights of the first labels if there are second labels
 
-  // The second label; the first if the row has no second.
+  // The row's second label, or the first label if the row has no second.
   __device__ int32_t SecondOf(int64_t r) const {
     return second != nullptr && second[r] >= 0 ? second[r] : first[r];
   }

@@ -135,7 +135,7 @@ struct Slopes {
   }
 
   T of_label[kMostDiceClasses], of_all[kMostDiceClasses];
-  T ce;  // the gradient of the loss by −log p
+  T ce;  // the derivative of the loss with respect to −log p
 };
 
 void LossBackward(const CpuContext& ctx) {

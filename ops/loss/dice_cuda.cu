@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kThreads)
       if (label < 0) continue;
       float p[C];
       const float lse = Softmax<C>(x + k * C, p);
-      float of_label = NAN;  // remains NaN if the label is no class
+      float of_label = NAN;  // stays NaN if the label is no class
 #pragma unroll
       for (int c = 0; c < C; ++c) {
         const bool here = c == label;
@@ -207,7 +207,7 @@ __device__ float LossOf(const DiceTerms<float>& terms, int64_t classes, const fl
     if (c < terms.first) continue;
     dice += 1 - (2 * total[c] + terms.smooth_nr) / (ground + predicted + terms.smooth_dr);
   }
-  // The total is also NaN if no voxel's label is a class.
+  // If no voxel's label is a class, ce is NaN as well.
   const float ce = voxels > 0 ? total[3 * classes] / voxels : total[3 * classes];
   return terms.lambda_dice * dice / static_cast<float>(classes - terms.first) +
          terms.lambda_ce * ce;

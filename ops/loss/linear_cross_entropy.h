@@ -56,13 +56,13 @@
 
 namespace plimsoll::ops {
 
-// Returns the loss. softcap: c; 0: no cap.
+// Returns the loss. softcap: c; 0 means no cap.
 graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value weight,
                                 graph::Value targets, graph::Value scale,
                                 graph::Value bias = graph::kNoTensor, std::string_view name = "",
                                 double softcap = 0);
 
-// The attribute "softcap"; 0: no cap.
+// The attribute "softcap"; 0 means no cap.
 double LossSoftcap(const graph::Attributes& attributes);
 
 // The number of rows of logits that exist at a time, in the compute type with `element_size` bytes:

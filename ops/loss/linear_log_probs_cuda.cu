@@ -25,7 +25,7 @@ constexpr Arguments kBackwardArguments = {.lse_in = 3,
                                           .dweight = 1,
                                           .dbias = 2};
 
-// The loss of an ignored row is 0; the subtraction gives +0 for it.
+// The result for an ignored row, whose loss is 0, is 0 without a sign.
 struct LogProb {
   __device__ float operator()(float loss) const { return 0.0f - loss; }
 };

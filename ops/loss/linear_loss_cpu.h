@@ -76,8 +76,8 @@ struct Loss {
   const S* x;
   const S* weight;
   const int32_t* targets;
-  T cap;           // soft cap of logits; 0: no cap
-  T* bias;         // [V], in the workspace; nullptr: no bias
+  T cap;           // soft cap of logits; 0 means no cap
+  T* bias;         // [V], in the workspace; nullptr means no bias
   T* logits;       // [chunk,V], in the workspace
   double* losses;  // [rows], in the workspace
   T* maxima;       // laid out by SharesLayout

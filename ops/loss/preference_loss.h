@@ -44,7 +44,7 @@ enum class Preference { kDpo, kIpo };  // "dpo", "ipo"
 struct PreferenceOptions {
   Preference loss = Preference::kDpo;
   double beta = 0.1;
-  double label_smoothing = 0;  // for kDpo
+  double label_smoothing = 0;  // label smoothing, for kDpo
   double sft_weight = 0;
   bool operator==(const PreferenceOptions&) const = default;
 };

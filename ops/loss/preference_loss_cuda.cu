@@ -36,9 +36,9 @@ __device__ T SumOverWarp(T x) {
   return x;
 }
 
-// All rows; within kernels, the block's row.
+// All rows; within a kernel, the block's row.
 struct Rows {
-  int tokens;  // tokens of a row
+  int tokens;  // number of tokens in a row
   const float* logp;
   const int32_t *targets, *positions;
   const float* reference;
@@ -96,7 +96,8 @@ struct Rows {
     return document;
   }
 
-  // Reads documents 2·index and 2·index + 1. If the second one does not exist, it is empty.
+  // Reads documents 2·index and 2·index + 1; without the second document, the pair's second is
+  // empty.
   __device__ Pair ReadPair(int index, int documents) const {
     const int rejected = begins[index * 2 + 1];
     return {Read(begins[index * 2], rejected),

@@ -17,7 +17,7 @@ namespace {
 
 __device__ float InverseDeviation(float variance, float eps) { return 1 / sqrtf(variance + eps); }
 
-// The normalized value. It is computed by intrinsics, so that all kernels have the same bits.
+// The normalized value of x. Intrinsics, so that all kernels have the same bits.
 __device__ float Normalised(float x, float mean, float scale, float bias) {
   return __fmaf_rn(x - mean, scale, bias);
 }
@@ -130,13 +130,13 @@ void StatisticsBackward(const CudaContext& ctx) {
   });
 }
 
-// The terms of a channel for the kernels of the backward op.
+// The values of a channel that the kernels of the backward op read.
 struct BackwardChannels {
   const float *mean, *variance, *weight, *bias;  // bias: only with relu
   float eps, n;
   bool relu, through;
-  float slope;          // only with relu
-  const float* totals;  // [groups][2][columns]: Σdy and Σ(dy·d); nullptr: not needed
+  float slope;          // with relu
+  const float* totals;  // [groups][2][columns], Σdy and Σ(dy·d); nullptr if not needed
 
   struct Gradients {
     float rstd, scale, dmean, dvariance;
@@ -165,7 +165,7 @@ struct BackwardChannels {
       terms[4] = g.dmean / n;
     }
   }
-  // The part of the gradient that passes the ReLU of a value.
+  // The gradient that the ReLU of a value lets pass.
   template <typename T>
   __device__ float Passed(float gradient, float value, float mean_of, float scale,
                           float bias_of) const {
@@ -201,8 +201,8 @@ struct BackwardTerms {
   }
 };
 
-// The inputs of the sums: dy and x. With bits that say where y is positive, dy counts as 0 where y
-// is not positive, and is stored as `masked`.
+// The values that are summed: dy and x. With bits that say where y is positive, dy counts as 0
+// elsewhere, and is stored so as `masked`.
 template <typename T>
 struct Summed {
   const T *dy, *x;
@@ -315,8 +315,8 @@ __global__ void __launch_bounds__(kNormThreads, 2)
 // The backward op's results for channels; each may be nullptr.
 struct ChannelResults {
   const float *acc_weight, *acc_bias;
-  float *dmean, *dvariance;  // for each group
-  float *dweight, *dbias;    // summed over all groups
+  float *dmean, *dvariance;  // gradients of the mean and variance of each group
+  float *dweight, *dbias;    // over all groups
 
   __device__ void Store(const BackwardChannels::Gradients& g, int64_t channel) const {
     if (dmean != nullptr) dmean[channel] = g.dmean;
@@ -368,7 +368,7 @@ __global__ void __launch_bounds__(kWarp* kWarp)
   if (groups == 1) results.StoreParameters(column, g.rstd * sums[1], sums[0]);
 }
 
-// Sums of a channel over the groups, in their order.
+// The totals of a channel over the groups, in the groups' order.
 struct GroupsTotals {
   BackwardChannels of;
   ChannelResults results;

@@ -47,7 +47,7 @@ bool Match(const Program& program, const std::map<TensorId, int>& readers, const
   return true;
 }
 
-// The number of nodes' inputs in the memory of each tensor, by the tensor that owns it.
+// Maps each tensor that owns memory to the number of node inputs in that memory.
 std::map<TensorId, int> Readers(const Program& program) {
   std::map<TensorId, int> readers;
   for (const Node& node : program.nodes()) {

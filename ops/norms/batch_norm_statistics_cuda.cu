@@ -25,7 +25,7 @@ struct Moments {
   }
 };
 
-constexpr int kValuesAtOnce = 8;  // values of a thread and channel
+constexpr int kValuesAtOnce = 8;  // number of values of a channel that a thread loads at once
 
 // The number of rows of block `block` of `blocks`, which takes every `blocks`-th step of `step`
 // rows.
@@ -168,7 +168,7 @@ void Statistics(const CudaContext& ctx) {
                   ctx.out<float>(2));
 }
 
-// Merges a few ranks' statistics of a channel.
+// Merges the statistics that a few ranks have of a channel.
 template <typename T>
 struct MergeTerms {
   const T *means, *variances;
@@ -200,7 +200,7 @@ void Merge(const CudaContext& ctx) {
   });
 }
 
-// The gradient of a channel's statistics of one rank.
+// Handles one channel of one rank.
 template <typename T>
 struct MergeGradientTerms {
   const T *means, *mean, *dmean, *dvariance;  // the last two may be nullptr

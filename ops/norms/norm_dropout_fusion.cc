@@ -17,7 +17,7 @@ using graph::Node;
 using graph::Program;
 using graph::TensorId;
 
-// How often nodes read each tensor's memory, by the tensor that owns it.
+// For each tensor that owns memory, the number of times that nodes read it.
 std::vector<int32_t> CountReaders(const Program& program) {
   std::vector<int32_t> readers(program.tensors().size(), 0);
   for (const Node& node : program.nodes()) {

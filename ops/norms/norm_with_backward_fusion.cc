@@ -94,7 +94,7 @@ std::optional<size_t> FirstNorm(const Program& program, const Node& again) {
   return std::nullopt;
 }
 
-// The eps with which each tensor of statistics was computed; -1 for other tensors.
+// For each tensor of statistics, the eps with which it was computed; -1 for other tensors.
 std::vector<double> EpsOfStatistics(const Program& program) {
   std::vector<double> eps(program.tensors().size(), -1);
   for (const Node& node : program.nodes()) {

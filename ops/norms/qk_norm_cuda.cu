@@ -62,8 +62,8 @@ struct Forward {
   const T* in;
   const T* q_weight;
   const T* k_weight;
-  T* out;       // may be the memory of `in`
-  float* rstd;  // nullptr: not requested
+  T* out;       // may be in
+  float* rstd;  // 1 / standard deviation of each row; nullptr if not requested
   Heads heads;
   int of_token;  // number of processed heads of a token; without value heads if these are in place
   float eps;
@@ -139,16 +139,16 @@ void RunForward(const CudaContext& ctx) {
 template <typename T>
 struct Backward {
   const T* in;
-  const T* weight[2];  // weights of queries and of keys
+  const T* weight[2];  // weights of queries, and of keys
   const float* rstd;
   const T* dy;
-  T* dx;            // may be the memory of dy; nullptr: not requested
+  T* dx;            // may be the memory of dy; nullptr if not requested
   float* partials;  // [blocks][sums][width]
   int sums;
-  int sum_of[2];  // index of the sums for queries and for keys; -1: not requested
+  int sum_of[2];  // indices of the sums for queries, and for keys; -1 if not requested
   Heads heads;
 
-  // The items of blockIdx.y: one for each token and head. count: the heads of a token.
+  // The number of items of blockIdx.y, one for each head of a token: queries or keys.
   __device__ int count() const { return blockIdx.y == 0 ? heads.queries : heads.keys; }
   __device__ int first() const {
     return blockIdx.y == 0 ? 0 : blockIdx.y == 1 ? heads.queries : heads.normed();
@@ -162,7 +162,7 @@ struct Backward {
 // Copies the value heads of a block: their dx is dy.
 template <typename T>
 __device__ void CopyValues(const Backward<T>& p) {
-  const int width = p.heads.keys * p.heads.width;  // elements of a token's values
+  const int width = p.heads.keys * p.heads.width;  // width of a token's values
   const int64_t elements = p.heads.tokens * width;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < elements;
        i += int64_t{gridDim.x} * kThreads) {

@@ -33,15 +33,15 @@ namespace {
 
 using namespace cast_tiles;
 
-constexpr int kRows = 32, kColumns = 512;      // rows and columns of a tile
-constexpr int kTileAcross = kColumns / kSide;  // threads that share a row
+constexpr int kRows = 32, kColumns = 512;      // numbers of rows and columns of a tile
+constexpr int kTileAcross = kColumns / kSide;  // threads along a row
 static_assert(kTileAcross * (kRows / kSide) == kThreads);
 
 // How the norm's own kernel divides rows. A pack has kSize elements; kRowWarps warps share a row.
 template <typename T, bool kMean, bool kOffset, bool kAdd, int kSize, int kRowWarps>
 struct Form {
   static constexpr bool kHasMean = kMean, kAdds = kAdd;
-  static constexpr bool kUnitOffset = kOffset;  // unit offset of the weight
+  static constexpr bool kUnitOffset = kOffset;  // whether 1 is added to the weight
   static constexpr int kPack = kSize, kWarpsOfRow = kRowWarps;
   static constexpr int kAtOnce = kNormPacks;  // packs that a lane loads at once
   // Whether a row stays in registers: a row of one warp has at most kAtOnce packs per lane.
@@ -61,7 +61,7 @@ struct Statistics {
   float mean, rstd;
 };
 
-// Loads an addend. It is read only once, and leaves the L2 cache to the sum, which is read again.
+// The added tensor is read once, so it leaves the L2 cache to the sum, which is read again.
 template <int N, typename T>
 __device__ Pack<T, N> LoadTerm(const T* from) {
   Pack<T, N> pack;
@@ -107,7 +107,7 @@ __device__ void LoadPacks(const Operands<T>& p, int64_t start, int packs, int fi
   }
 }
 
-// Does not use WriteGlobal(), because the thread itself may load the sum again.
+// Doesn't use WriteGlobal(), since the thread itself may load the sum again.
 template <typename Form, typename T>
 __device__ void StoreSum(const Operands<T>& p, int64_t start, int packs, int first,
                          Pack<T, Form::kPack> (&x)[Form::kAtOnce]) {
@@ -186,8 +186,8 @@ __device__ Statistics StatisticsOf(const Operands<T>& p, int64_t row) {
   return found;
 }
 
-// For the first step: raises *largest to y's largest magnitude. Warps take rows, grid-stride. The
-// sum is not written, because it may have the memory of an addend.
+// Used if no magnitude is expected: raises *largest to y's largest magnitude. Warps take rows,
+// grid-stride. Doesn't write the sum, which may have the memory of the added tensor.
 template <typename Form, typename T>
 __global__ void __launch_bounds__(kThreads)
     FirstNormKernel(const Operands<T> p, const uint32_t* expected, uint32_t* largest) {
@@ -217,7 +217,7 @@ template <typename Form, typename Code, typename T>
 __global__ void __launch_bounds__(kThreads, 2)
     QuantizeNormKernel(const Operands<T> p, const Cast cast) {
   constexpr bool kEven = Form::kEven;
-  // Two tiles: while some threads still store columns of one, others fill the next.
+  // Two tiles: while some threads still store columns of one tile, others fill the next.
   __shared__ TransposedTile<kRows, kColumns> tiles[2];
   __shared__ Statistics statistics[kRows];
   __shared__ uint32_t shared_largest[kWarps];

@@ -84,7 +84,8 @@ void RmsNormBackward(const CpuContext& ctx) {
     const int64_t width = ctx.in_shape(0).dim(-1);
     const S *x = ctx.in<S>(0), *weight = ctx.in<S>(1), *dy = ctx.in<S>(3), *acc_x = ctx.in<S>(4);
     const T* rstd = ctx.in<T>(2);
-    // If dx is not requested, it is computed in the memory of the result that is made from it.
+    // If dx is not requested, it is computed in the memory of output 2, which is then made from dx
+    // in place.
     const TensorRef& gradient = ctx.outputs[ctx.has_output(0) || !ctx.has_output(2) ? 0 : 2];
     S* dx = static_cast<S*>(gradient.data);
     T* dweight = ctx.out<T>(1);

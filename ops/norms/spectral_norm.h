@@ -26,7 +26,8 @@ namespace plimsoll::ops {
 struct SingularVectors {
   graph::Value u = graph::kNoTensor, v = graph::kNoTensor;  // f32[O], f32[…]
 };
-// One iteration, which begins with v. The algorithm of the paper begins between both steps, with u.
+// One iteration, which begins with v. The algorithm of the paper begins with u, between the two
+// steps of an iteration.
 SingularVectors PowerIteration(graph::Builder& g, graph::Value weight, graph::Value v,
                                std::string_view name = "");
 

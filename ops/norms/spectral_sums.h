@@ -24,7 +24,7 @@ struct SpectralSums {
   int64_t of_columns() const { return chunks * columns; }
   int64_t of_rows() const { return rows + 1; }
 
-  int64_t rows, columns;  // rows and columns of the weight as a matrix
+  int64_t rows, columns;  // numbers of rows and columns of the weight as a matrix
   int64_t chunks;
 };
 

@@ -25,7 +25,7 @@ __global__ void MovingAverageKernel(int64_t n, const S* state, const S* value, i
   next[i] = FromFloat<S>(now + (sum / static_cast<float>(values) - now) * momentum);
 }
 
-// A change of a state in float32. Each has a row of blocks.
+// The changes of float32 states; each state has its own row of blocks.
 struct Change {
   const float *state, *value;
   float* next;
@@ -104,7 +104,7 @@ void AddToState(const CudaContext& ctx) {
   });
 }
 
-// The bits of a float without its sign have the order of integers, with NaN above infinity.
+// The bits of a magnitude have the order of integers, with NaN above infinity.
 __device__ int MagnitudeBits(float value) { return __float_as_int(value) & 0x7fffffff; }
 
 struct Magnitude {

@@ -44,7 +44,7 @@ graph::Value StackRows(graph::Builder& g, std::vector<graph::Value> matrices,
 struct NewtonSchulzOptions {
   int64_t steps = 5;
   graph::DType dtype = graph::DType::kFloat32;  // the type of the products and of the result
-  bool tf32 = false;                            // for products in float32
+  bool tf32 = false;                            // whether products in float32 round to TF32
   double factor = 1;                            // multiplies the result
 };
 

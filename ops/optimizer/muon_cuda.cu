@@ -18,7 +18,8 @@ namespace {
 using graph::DType;
 
 constexpr int kMomentumThreads = 256;
-constexpr int kMomentumElements = kMomentumThreads / kWarp * kStateBlock;  // elements of a block
+// Number of elements of a thread block.
+constexpr int kMomentumElements = kMomentumThreads / kWarp * kStateBlock;
 
 __device__ constexpr auto kMomentumCodes = MakeDynamicCodes<kMomentEncoding.is_signed, uint8_t>();
 
@@ -27,9 +28,9 @@ struct MomentumCall {
   const void* gradient;
   float* u;
   StoredMomentRef buffer;
-  const float* clip;     // or nullptr
-  const int32_t* apply;  // or nullptr
-  const int32_t* rng;    // or nullptr
+  const float* clip;     // factor of clipping; may be nullptr
+  const int32_t* apply;  // whether to apply the update; may be nullptr
+  const int32_t* rng;    // seed and micro-step; may be nullptr
   uint64_t key;          // key of the node's random stream
   float momentum;
   bool nesterov;

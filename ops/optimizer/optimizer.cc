@@ -129,7 +129,7 @@ Cost AdamWCost(const OpCall& call) {
 }
 
 Cost SgdCost(const OpCall& call) {
-  double flops = 5;  // for clipping, decay and step
+  double flops = 5;  // FLOPs per element for clipping, decay and step
   if (call.has_input(2)) flops += call.attributes.GetBool("nesterov") ? 4 : 2;
   return {flops * static_cast<double>(call.input(0).shape.elements()), UpdateBytes(call, 6)};
 }

@@ -40,7 +40,7 @@ struct Update {
   StoredWeightRef weight;
   StoredMomentRef first, second;
   uint64_t key;          // key of the node's random stream
-  uint64_t first_words;  // the Philox block of its first four elements
+  uint64_t first_words;  // the block of it that its first four elements have
   double weight_decay, lr_factor;
   int32_t first_block;
   bool aligned;           // all addresses are aligned to 16 bytes
@@ -51,9 +51,9 @@ struct Update {
 struct Common {
   const float* lr;
   const int32_t* count;
-  const float* clip;     // or nullptr
-  const int32_t* apply;  // or nullptr
-  const int32_t* rng;    // or nullptr
+  const float* clip;     // factor of clipping; may be nullptr
+  const int32_t* apply;  // whether to apply the update; may be nullptr
+  const int32_t* rng;    // seed and micro-step; may be nullptr
   double beta1, beta2, eps;
   double momentum;
   bool nesterov;

@@ -36,7 +36,7 @@ struct Averaged {
 // Arguments that the averages of a launch share.
 struct Common {
   const int32_t* count;
-  const int32_t* apply;  // or nullptr
+  const int32_t* apply;  // whether to apply the update; may be nullptr
   double decay;
   bool warmup;
   bool operator==(const Common&) const = default;

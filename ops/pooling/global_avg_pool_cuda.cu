@@ -19,7 +19,7 @@ struct Means {
   S* y;
   float* partials;  // [images][parts][channels], if there are several parts
   int64_t pixels, channels;
-  uint32_t parts, tiles;  // parts of an image's pixels, and tiles of its channels
+  uint32_t parts, tiles;  // number of parts of an image's pixels, and of tiles of its channels
 };
 
 template <int N, typename S>

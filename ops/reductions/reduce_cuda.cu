@@ -27,7 +27,7 @@ constexpr int kMaxTensors = 800;
 struct SumTensor {
   const void* data;
   int64_t elements;
-  double* partials;  // partial sums of the tensor's chunks
+  double* partials;  // partial sums of its chunks
   double* total;
   int first_block;  // the block of the tensor's first chunk; each chunk has a block
   graph::DType dtype;

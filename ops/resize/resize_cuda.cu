@@ -48,8 +48,7 @@ __global__ void __launch_bounds__(kPoolThreads)
   StoreGlobal(y + int64_t{pack} * N, sums);
 }
 
-// Replaces two neighbouring values by the values a quarter and three quarters of the way between
-// them.
+// Replaces two neighbouring values by the values at one and three quarters of the way between them.
 __device__ void Spread(float& front, float& behind) {
   const float first = front;
   front = __fmaf_rn(0.75f, first, 0.25f * behind);

@@ -21,8 +21,8 @@ constexpr int kSoftmaxBlock = 256, kSoftmaxWarps = 128;
 constexpr int SoftmaxBlock(int threads) { return threads == kWarp ? kSoftmaxWarps : kSoftmaxBlock; }
 
 struct SoftmaxRows {
-  int64_t rows;           // rows of all sequences and heads
-  int64_t rows_of_batch;  // rows of one sequence
+  int64_t rows;           // number of rows of all sequences and heads
+  int64_t rows_of_batch;  // number of rows of one sequence
   int sequence;
   bool causal;
   float scale;

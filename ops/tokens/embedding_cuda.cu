@@ -17,10 +17,9 @@ template <typename S>
 struct Arguments {
   const int32_t* tokens;
   const S* weight;
-  const S* position;         // nullptr: no positions are added
-  const int32_t* first;      // nullptr: 0
-  const int32_t* of_tokens;  // positions of the tokens; nullptr: consecutive, beginning with
-                             // `first`
+  const S* position;         // position embedding; may be nullptr
+  const int32_t* first;      // position of the first token; nullptr means 0
+  const int32_t* of_tokens;  // the tokens' positions; nullptr if positions count from `first` on
   S* y;
   int64_t rows, sequence, vocabulary, positions;
   int64_t before, after;  // number of tokens of ranks before and after this one

@@ -71,7 +71,7 @@ __global__ void ListTokensKernel(const int32_t* tokens, int n, int begin, int vo
   positions[i] = i;
 }
 
-// LoadFloats for a gradient in bf16.
+// Loads N values of a gradient as floats, from either type of the gradient.
 template <int N>
 __device__ void LoadFloats(const __nv_bfloat16* from, float (&to)[N]) {
   const auto pack = *reinterpret_cast<const Pack<__nv_bfloat16, N>*>(from);
@@ -89,11 +89,10 @@ struct EmbeddingSum {
   int width;
   int strips;  // each has the columns of 32 lanes
   const T* dy;
-  bool add;  // whether sums are added to the values in dweight
+  bool add;  // whether to add to the values in dweight
   G* dweight;
-  float* partials;        // [pieces][2][width]: runs that begin before the piece, runs that extend
-                          // beyond it
-  RoundingStream random;  // for a bf16 dweight with `add`
+  float* partials;        // [pieces][2][width]: runs from before the piece, runs that go on
+  RoundingStream random;  // random bits for rounding a bf16 dweight, with `add`
 };
 
 // Stores N sums; the first is element `at` of dweight.
@@ -126,9 +125,9 @@ __device__ void StoreSums(const EmbeddingSum<T, __nv_bfloat16>& p, int64_t at,
 // The piece of this warp, and the first column of its lane.
 template <int N>
 struct EmbeddingPlace {
-  int begin, end;  // indices in the list
+  int begin, end;  // begin and end in the list
   int column;
-  int before, after;  // keys before and after the piece; -1: no key
+  int before, after;  // keys of the neighbours; -1 without a neighbour
   bool active;
 
   template <typename Sum>

@@ -9,12 +9,12 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// The layout of images and patches, in pieces.
+// The layout of images and patches, counted in pieces of a row.
 struct PatchLayout {
-  int64_t pieces;  // pieces in a row of a patch
-  int64_t across;  // patches next to each other
-  int64_t p;       // rows in a patch
-  int64_t count;   // pieces in total
+  int64_t pieces;  // number of pieces of a row of a patch
+  int64_t across;  // patches side by side
+  int64_t p;       // rows of a patch
+  int64_t count;   // number of all pieces
 };
 
 template <typename Piece, bool kBack>

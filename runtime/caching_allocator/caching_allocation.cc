@@ -104,7 +104,7 @@ ReplayResult Replay(const memory::PlannedPrograms& step, const CachingOptions& o
   };
   ReplayResult result;
   // A period is the rounds between two calls of EmptyCache(). A period is steady if it reserves as
-  // many segments as the previous one and the peak is the same.
+  // many segments as the previous period, with the same peak.
   const int64_t period = std::max<int64_t>(1, options.empty_cache_every);
   int64_t last_peak = -1, last_segments = -1;
   for (int p = 0; p < kMostPeriods && !result.steady; ++p) {

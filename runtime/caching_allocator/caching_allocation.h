@@ -22,8 +22,7 @@ struct ReplayResult {
   int64_t rounds = 0;
   // Whether the last period reserved as many segments as the previous one, without a higher peak:
   // further rounds would change nothing. A period is the rounds between two calls of EmptyCache(),
-  // or a single round if the cache is never emptied. False: no such period came within twelve
-  // periods.
+  // or a single round if the cache is never emptied. False if none of twelve periods was like this.
   bool steady = false;
 };
 

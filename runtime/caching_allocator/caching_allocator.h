@@ -13,8 +13,8 @@
 // - EmptyCache() returns the segments in which no block is in use. It is also called when the
 //   source refuses a segment, before the request fails.
 // - Preallocate() takes one large segment first, which serves requests of every size with the least
-//   rounding; requests that don't fit there go to new segments as above. (TensorFlow's allocator
-//   begins like this.)
+//   rounding; requests that don't fit this segment go to new segments as above. (TensorFlow's
+//   allocator begins like this.)
 //
 // Ties between equal blocks are decided by the age of the segment and the position in it, never by
 // addresses, so that simulated and real memory behave alike. Not thread-safe.
@@ -89,11 +89,12 @@ class CachingAllocator {
     return {block.second.bytes, block.second.segment, block.first};
   }
   FreeBlocks& free(Pool pool) { return free_[static_cast<size_t>(pool)]; }
-  // Whether both are in one segment.
+  // Whether both blocks are in one segment.
   bool Adjoins(BlockMap::const_iterator a, BlockMap::const_iterator b) const;
   void AddFree(uintptr_t address, const Block& block);
-  uintptr_t TakeFree(Pool pool, int64_t bytes);  // 0: no block fits
-  bool Grow(Pool pool, int64_t segment_bytes);  // false: the source refused even after EmptyCache()
+  uintptr_t TakeFree(Pool pool, int64_t bytes);  // returns 0 if no block fits
+  // returns false if the source refuses the segment even after EmptyCache()
+  bool Grow(Pool pool, int64_t segment_bytes);
 
   SegmentSource& source_;
   BlockMap blocks_;

@@ -106,7 +106,7 @@ class CachingMemory::ProgramMemory : public TensorMemory {
 
   CachingMemory& memory_;
   const memory::Lifetimes lifetimes_;
-  std::vector<uintptr_t> addresses_;  // address of each buffer; 0: no memory at this time
+  std::vector<uintptr_t> addresses_;  // address of each buffer; 0 if it has no memory at this time
   std::vector<std::vector<size_t>> born_, dying_;  // buffers allocated and freed at each node
   std::vector<Where> places_;                      // place of each tensor, by TensorId
 };

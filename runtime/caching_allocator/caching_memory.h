@@ -21,10 +21,10 @@ namespace plimsoll::runtime {
 
 struct CachingOptions {
   // Whether an op may write over an input that it is the last to read, as in the plan; frameworks'
-  // ops return new tensors instead. With `in_place`, the memory differs from the plan's only
-  // because of the allocator; without, for both reasons.
+  // ops return new tensors instead. With `in_place`, only the allocator makes the memory differ
+  // from the plan's; without, also the new tensors do.
   bool in_place = true;
-  int64_t preallocate_bytes = 0;  // size of a first segment on the device; 0: no such segment
+  int64_t preallocate_bytes = 0;  // size of a first segment on the device; 0 means no such segment
   int64_t empty_cache_every = 0;  // number of steps between calls of EmptyCache(); 0: never called
 };
 

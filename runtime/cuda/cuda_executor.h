@@ -48,7 +48,8 @@ class CudaExecutor : public Executor {
 
   // Call all of these before the first Run(). Prepare() lets kernels choose their algorithms.
   // Load() runs kernels once, so that everything they need is loaded. Both skip calls that are in
-  // the given set, add the others to it, and overwrite the arenas. Record() records the program.
+  // the given set, add all other calls to the set, and overwrite the arenas. Record() records the
+  // program.
   void Prepare(DistinctCalls& prepared);
   void Load(DistinctCalls& loaded);
   void Record();

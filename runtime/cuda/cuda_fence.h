@@ -6,8 +6,8 @@
 namespace plimsoll::runtime {
 
 // Enqueues a fence. Work after it begins when all work before it is done and its results are
-// written. That holds even for a kernel that was launched to begin early (programmatic dependent
-// launch) and doesn't wait.
+// written. Even a kernel that was launched to begin early (programmatic dependent launch) does not
+// overtake it.
 void EnqueueFence(cudaStream_t stream);
 
 }  // namespace plimsoll::runtime

@@ -18,9 +18,9 @@ namespace plimsoll::runtime {
 void FillPlausible(std::byte* data, int64_t bytes, graph::DType dtype, uint64_t seed,
                    cudaStream_t stream);
 
-// Fills a call's floating-point inputs, 8-bit codes and workspace with such numbers. They depend
-// only on the call's types: algorithms that are chosen by their results must not read what other
-// calls left.
+// Fills a call's floating-point inputs, 8-bit codes and workspace with numbers like
+// FillPlausible's. They depend only on the call's types: algorithms that are chosen by their
+// results must not read what other calls left.
 void FillOperands(const ops::KernelCall& call, cudaStream_t stream);
 
 // Sets byte i of [begin, end) of the arena to a function of i and `run`.

@@ -60,9 +60,9 @@ class CudaEvent {
   void MakeWait(cudaStream_t stream) const {
     gpu::Check(cudaStreamWaitEvent(stream, event_, cudaEventWaitDefault), "cudaStreamWaitEvent");
   }
-  // Record and wait between graphs that are recorded separately. Each launch of the one graph
-  // records the event, and each launch of the other graph waits for the recording that was launched
-  // last. Outside of a graph, these are an ordinary record and wait.
+  // RecordForOthers and WaitForOthers order graphs that are recorded separately. Each launch of the
+  // one graph records the event, and each launch of the other graph waits for the recording that
+  // was launched last. Outside of a graph, these are an ordinary record and wait.
   void RecordForOthers(cudaStream_t stream) const;
   void WaitForOthers(cudaStream_t stream) const;
   // Makes the host wait for the event; returns at once if nothing was recorded.

@@ -29,8 +29,8 @@ class CudaInputMemory : public InputMemory {
   void Await(int place) override;
 
  private:
-  // Events after the last copies from a place, on the copy stream and on the compute stream. A
-  // thread that waits for them sleeps.
+  // Events after the last copies from a place (a buffer for one batch), on the copy stream and on
+  // the compute stream. A thread that waits for them sleeps.
   struct Read {
     CudaEvent copies{CudaEvent::Kind::kAwaited}, compute{CudaEvent::Kind::kAwaited};
   };
@@ -39,7 +39,7 @@ class CudaInputMemory : public InputMemory {
   CudaInputs& inputs_;
   cudaStream_t compute_;
   PinnedMemory pinned_;
-  std::vector<Read> read_;  // by place; the destructor waits for these reads
+  std::vector<Read> read_;  // the reads of each place; the destructor waits for them
 };
 
 }  // namespace plimsoll::runtime

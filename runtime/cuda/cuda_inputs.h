@@ -46,7 +46,7 @@ class CudaInputs {
   CudaStream stream_;
   CudaEvent written_;
   bool pending_ = false;  // inputs were written, and no stream has waited for them
-  // By address of the input: recorded when its last reader has ended.
+  // Maps an input's address to the event that is recorded when the input's last reader has ended.
   std::map<const std::byte*, CudaEvent> read_;
 };
 

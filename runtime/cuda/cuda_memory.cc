@@ -117,7 +117,7 @@ void CudaMemory::Clear(std::byte* data, int64_t bytes) {
 }
 
 // Fills scratch memory with numbers: products of zeros take less power, and so less time. Integers
-// become 0. In particular token ids do, and 0 is a valid row of every table.
+// become 0. This suits token ids, since 0 is a valid row of every table.
 void CudaMemory::FillScratch(std::span<const BoundProgram> programs) {
   const cudaStream_t stream = streams_.compute.get();
   FillPlausible(arena_.data(), arena_.bytes(), graph::DType::kBFloat16, 0, stream);

@@ -50,7 +50,7 @@ class CudaRanges {
 
  private:
   const graph::Program& program_;
-  std::vector<std::string> names_;  // by node
+  std::vector<std::string> names_;  // the range name of each node
 };
 
 }  // namespace plimsoll::runtime

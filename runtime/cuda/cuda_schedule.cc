@@ -107,8 +107,8 @@ void CudaSchedule::BindCopy(int index) {
   Append(std::move(item), std::move(copy));
 }
 
-// Whether the copy begins, in both places, where the previous copy ends. Then both become one copy:
-// a queue of thousands of copies fills up, and the host would wait for it. The padding that aligns
+// Whether the copy begins, in both places, where the previous copy ends. Then both become one copy,
+// because a queue of thousands of copies fills up and makes the host wait. The padding that aligns
 // the second tensor is copied, too. As other copies wait for a running copy, the joint copy must
 // not be too long.
 bool CudaSchedule::JoinsCopyBefore(const CudaSideWork& copy) const {

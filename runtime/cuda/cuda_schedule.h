@@ -25,7 +25,7 @@ struct CudaSideWork {
   std::vector<graph::TensorId> gives;  // the tensors that own the memory that the work writes
   CudaStreamIndex stream = kCompute;
   CudaEvent may_start, has_ended;
-  // For a copy, or for several copies of tensors that are neighbours on both sides.
+  // For one copy of a tensor, or of several tensors that are neighbours in both places.
   void* target = nullptr;
   const void* source = nullptr;
   size_t bytes = 0;

@@ -68,8 +68,8 @@ class CudaStageLink : public StageLink {
     return transfer.message.direction == LinkDirection::kDown ? down_ : up_;
   }
 
-  // Enqueues a message after all runs enqueued so far. These include the runs that have written the
-  // sent bytes, or that have read the slot's previous bytes.
+  // Enqueues a message after all runs enqueued so far. The message so begins after the runs that
+  // write the sent bytes, or that read the slot's previous bytes.
   template <typename Call>
   void Enqueue(const Transfer& transfer, const Call& call) {
     Lane& lane = LaneOf(transfer);

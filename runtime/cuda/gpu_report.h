@@ -35,7 +35,7 @@ struct GpuReport {
   bool cuda_build = false;
   std::string architectures;    // GPU architectures for which the build has code
   int cuda_version = 0;         // CUDA version of the build; 13000 is 13.0
-  std::string driver_version;   // "580.95.05"; empty: no driver
+  std::string driver_version;   // "580.95.05"; empty if there is no driver
   int driver_cuda_version = 0;  // the newest CUDA version that the driver supports
   std::string driver_problem;   // why there is no driver, or why it doesn't answer
   std::string cuda_problem;     // CUDA's own message on why it sees no GPU

@@ -8,7 +8,7 @@
 
 namespace plimsoll::runtime {
 
-// The best rates of a device, per second; 0: unknown.
+// The best rates of a device, per second; 0 means unknown.
 struct Ceilings {
   double copy_bytes = 0;  // a copy within its memory, bytes read plus bytes written
   double bf16_flops = 0;  // a large square matrix product; fp16 has the same rate

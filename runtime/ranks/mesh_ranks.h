@@ -33,7 +33,7 @@ class MeshRanks {
 
  private:
   MeshPosition position_;
-  // One for each axis, in the mesh's order.
+  // One group for each axis, in the mesh's order.
   std::vector<std::unique_ptr<RankGroup>> own_groups_;
   std::vector<std::unique_ptr<ops::Communicator>> own_communicators_;
   std::unique_ptr<StageLink> stage_link_;

@@ -29,7 +29,8 @@ class RankGroup {
   // Returns on every rank the text that rank `root` gives. The text may have any bytes; texts of
   // other ranks are ignored.
   virtual std::string Broadcast(std::string_view text, int root = 0) = 0;
-  // Returns on every rank what each rank gives, in the order of the ranks. Lengths may differ.
+  // Returns on every rank the texts of all ranks, in the order of the ranks. The texts' lengths may
+  // differ.
   virtual std::vector<std::string> Gather(std::string_view text) = 0;
   virtual void Barrier() = 0;
 
@@ -47,7 +48,7 @@ class RankGroup {
   virtual std::unique_ptr<StageLink> MakeCpuStageLink(std::vector<int64_t> ranks) = 0;
 };
 
-// The groups that one rank belongs to, one for each axis of the mesh. nullptr: the rank is alone
+// The groups that one rank belongs to, one for each axis of the mesh. nullptr if the rank is alone
 // along the axis.
 using AxisGroups = ByAxis<RankGroup*>;
 

@@ -44,7 +44,7 @@ struct Sum {
 struct Max {
   template <typename T>
   T operator()(T a, T b) const {
-    // Only a NaN differs from itself.
+    // A NaN is kept: only a NaN differs from itself.
     return a != a || b > a ? b : a;
   }
 };

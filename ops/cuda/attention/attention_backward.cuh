@@ -32,7 +32,7 @@ struct AttentionBackwardArguments {
   const float* lse;  // [batch, heads, sequence]
   float* delta;      // [batch, heads, sequence]: scratch
   T* dqkv;
-  // Is raised to the largest magnitude of dqkv (ops/cuda/largest.cuh); nullptr: not requested.
+  // Is raised to the largest magnitude of dqkv (ops/cuda/largest.cuh); nullptr if not requested.
   uint32_t* largest;
   int64_t batch, heads, kv_heads, head, sequence;
   bool causal;
@@ -40,7 +40,7 @@ struct AttentionBackwardArguments {
   bool packed;               // heads can be read 16 bytes at a time
   AttentionDropout dropout;  // its keep_scale is 1 without dropout
   // [batch]: the number of tokens that are not padding. Values in padding don't matter; its
-  // gradients become zero or stay unchanged. nullptr: no padding.
+  // gradients become zero or stay unchanged. nullptr means no padding.
   const int32_t* lengths;
   AttentionRanges ranges;  // if they limit any query, attention is causal
 

@@ -11,7 +11,7 @@
 namespace plimsoll::ops {
 
 struct AttentionDropout {
-  const int32_t* rng = nullptr;  // nullptr: no dropout
+  const int32_t* rng = nullptr;  // seed and micro-step; nullptr without dropout
   uint64_t stream = 0;
   uint32_t threshold = 0;  // draws below it are dropped
   float keep_scale = 1;

@@ -24,8 +24,8 @@ struct AttentionForwardArguments {
   const T* k;
   const T* v;
   T* out;
-  float* lse;  // [batch, heads, queries]; nullptr: not requested
-  // Is raised to the largest magnitude of out (ops/cuda/largest.cuh); nullptr: not requested.
+  float* lse;  // [batch, heads, queries]; nullptr if not requested
+  // Is raised to the largest magnitude of out (ops/cuda/largest.cuh); nullptr if not requested.
   uint32_t* largest;
   int64_t batch, heads, kv_heads, head, queries, keys;
   int64_t q_batch, q_row;

@@ -14,9 +14,10 @@ template <typename T>
 struct HopperForwardArguments {
   CUtensorMap qkv;
   T* out;
-  float* lse;              // nullptr: not requested
-  uint32_t* largest;       // largest magnitude of out; nullptr: not requested
-  const int32_t* lengths;  // nullptr: no padding
+  float* lse;         // nullptr if not requested
+  uint32_t* largest;  // largest magnitude of out; nullptr if not requested
+  // number of tokens of each row that are not padding; nullptr without padding
+  const int32_t* lengths;
   AttentionDropout dropout;
   AttentionRanges ranges;
   float scale;  // factor that gives scores in units of log 2

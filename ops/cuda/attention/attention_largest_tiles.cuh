@@ -27,7 +27,7 @@ __device__ void AddLargestOfTile(const float (&from)[32], float scale, int rows,
   AddStoredMagnitude<T>(LargestOfTile(from, rows, columns), scale, to);
 }
 
-// AddLargestOfTile for kPieces adjacent results.
+// Like the function above, for kPieces adjacent results.
 template <typename T, int kPieces>
 __device__ void AddLargestOfTiles(const float (&from)[kPieces][32], float scale, int rows,
                                   int columns, uint32_t* to) {

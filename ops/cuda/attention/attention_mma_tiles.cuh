@@ -153,7 +153,7 @@ class SharedLeft {
   uint32_t from_;
 };
 
-// The left operand of a product (see SharedLeft), held in registers.
+// The left operand of the class above, but held in registers.
 template <typename T, int kBlocks, int kWidth>
 class HeldLeft {
  public:

@@ -102,7 +102,8 @@ __device__ void ClearPadding(uint32_t tiles, int count, int name) {
   SyncWarpgroup(name);
 }
 
-// Calls ClearPadding if there are rows to clear. All rows are cleared if `count` isn't positive.
+// Like the function above, for callers that don't know whether such rows exist. All rows are
+// cleared if `count` isn't positive.
 template <int kPieces>
 __device__ void ClearPaddingOf(uint32_t tiles, int count, int name) {
   if (count < 64) ClearPadding<kPieces>(tiles, max(0, count), name);

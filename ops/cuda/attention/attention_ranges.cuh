@@ -20,7 +20,8 @@ struct AttentionRanges {
   // [batch, sequence]: the position of each token in its document. Values that attention.h does not
   // allow give wrong results, or kernels that don't terminate. nullptr: a row is one document.
   const int32_t* positions = nullptr;
-  int window = 0;  // the most keys that a query sees, itself included; `sequence`: no window
+  // The most keys that a query sees, its own included; equal to `sequence` without a window.
+  int window = 0;
   int sequence = 0;
 
   // Whether any query may see fewer keys than a causal mask allows.

@@ -51,7 +51,7 @@ struct ScoreSoftcap {
     return cap * t;
   }
 
-  float cap = 0;  // 0: no cap
+  float cap = 0;  // the soft cap; 0 means no cap
   float in = 0, out = 0, of_log = 0;
 };
 

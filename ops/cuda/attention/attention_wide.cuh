@@ -61,7 +61,7 @@ struct WideUnit {
   int block, part;
   int kv, b, g;  // kv = b · kv_heads + g
   int h, count;
-  int heads_before;     // in the order in which units are taken
+  int heads_before;     // number of heads that are taken before this one
   int per_head, steps;  // numbers of tiles
 };
 
@@ -326,8 +326,8 @@ __device__ void BringWideTiles(const WideArguments<T>& a, const WideMemory& m) {
 
 // The description of a turn for the threads that add to dq.
 struct GivenTurn {
-  int place;  // where the sums are; -1: no more turns
-  int after;  // the number of additions to the tile when this turn is done
+  int place;  // buffer that holds the sums; -1 if no turn is left
+  int after;  // the number of additions after this one
   bool first, last;
 };
 __device__ inline void StoreTurn(uint32_t to, const GivenTurn& t) {

@@ -104,10 +104,10 @@ __device__ void FindQueryGradients(const WidestArguments<T>& w, const Memory& m,
   const WeightDropper<kDropout, false> dropper(w.a.dropout);
   typename Memory::Slot n;
   ForEachWidestUnit<WidestQueries, kRanges>(w, m, [&](const WidestQueries& u, int unit) {
-    // The unit's other members are not kept in registers.
-    int row, first, length, steps = 0, all_steps;  // row: for numbering draws
-    // With ranges: the batch row, the unit's first step, the first step of these queries, and the
-    // first key that all of them see.
+    // The other members of the unit are not kept in registers.
+    int row, first, length, steps = 0, all_steps;  // row: of draws
+    // With ranges: the batch row, the unit's first step and that of these queries, and the first
+    // key that all of them see.
     int b = 0, all_begin = 0, begin = 0, cut = 0;
     float lse[2], delta[2];
     {

@@ -40,7 +40,7 @@ class CudnnAttention {
   AttentionProblem problem{};
   AttentionSplit split{};
   std::map<Part, fe::graph::Graph> graphs;
-  std::string refusal;  // why there are no plans; empty: they are ready
+  std::string refusal;  // empty if the plans are ready
 
   // The stream of the second lane, and events that order it with the first.
   cudaStream_t side = nullptr;

@@ -19,7 +19,7 @@ namespace plimsoll::ops {
 struct AttentionProblem {
   int64_t batch, sequence, heads, kv_heads, head;
   bool causal;
-  bool padded;  // rows have different lengths
+  bool padded;  // rows have lengths of their own
   float scale;  // factor of scores
   graph::DType dtype;
 

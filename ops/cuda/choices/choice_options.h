@@ -34,7 +34,7 @@ void SetChoices(ChoiceOptions options);
 
 const ChoiceOptions& CurrentChoiceOptions();
 
-// The effective values of `measure` and `folder`; no folder unless choices are measured.
+// The resolved options `measure` and `folder`; the folder is empty unless choices are measured.
 bool MeasuresChoices();
 std::string ChoiceFolder();
 

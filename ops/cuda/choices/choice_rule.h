@@ -18,8 +18,8 @@ struct TimedWay {
   double microseconds;
 };
 
-// `ways`: roughly timed, at least one; the library prefers the first. Returns the indices of those
-// that may be chosen, in the same order.
+// The indices of the ways (algorithms) that may be chosen, in the order of `ways`. All were timed
+// roughly; at least one exists, and the library prefers the first.
 std::vector<size_t> WaysToTimeAgain(std::span<const TimedWay> ways);
 
 // The index of the chosen way. `preferred`: the bits of the way that the library prefers.

@@ -59,9 +59,9 @@ class ChoiceStore {
   Choice Keep(const std::string& key, const Choice& fastest,
               FunctionRef<bool(const std::string& way)> accepted);
 
-  ChoiceFile file_;  // its path is empty if there is no file
+  ChoiceFile file_;  // the stored choices; the path is empty if there is no file
   Choices choices_;
-  bool warned_ = false;  // whether it has warned that the file can't be written
+  bool warned_ = false;  // whether the user was warned that the file can't be written
 };
 
 }  // namespace plimsoll::ops

@@ -25,7 +25,7 @@ class FastestSearch {
   TimedWay Try(std::function<void()> enqueue);
 
   struct Result {
-    size_t candidate;  // in the order of Try()
+    size_t candidate;  // index of the candidate in the order of Try()
     double microseconds;
   };
   // Times the candidates again that may be chosen. At least one must have been tried. Returns with
@@ -40,7 +40,7 @@ class FastestSearch {
   cudaStream_t stream_;
   std::vector<ResultMemory> results_;
   std::vector<Work> works_;
-  std::vector<TimedWay> rough_;  // by candidate: the time of one run
+  std::vector<TimedWay> rough_;  // the times of one run of each candidate
 };
 
 }  // namespace plimsoll::ops

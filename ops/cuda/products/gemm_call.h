@@ -67,7 +67,7 @@ class GemmCall {
   std::string key_;
   // cuBLASLt's opaque structs are held by value; its functions take them without const.
   mutable cublasLtMatmulDescOpaque_t operation_;
-  mutable cublasLtMatrixLayoutOpaque_t a_, b_, c_;  // the layouts of our A, of B, and of C and D
+  mutable cublasLtMatrixLayoutOpaque_t a_, b_, c_;  // layouts of our A, of B, and of C and D
 };
 
 }  // namespace plimsoll::ops

@@ -45,7 +45,7 @@ class Measuring {
  private:
   struct Timed {
     cublasLtMatmulAlgo_t algorithm;
-    TimedWay way;  // timing of one call
+    TimedWay way;  // the time of one call
   };
 
   // Times one call of the algorithm, unless it has been timed already.
@@ -103,7 +103,7 @@ class Measuring {
   cudaStream_t stream_;
   const GemmCall& call_;
   FastestSearch search_;
-  std::vector<Timed> timed_;  // in the order of the search's candidates
+  std::vector<Timed> timed_;  // times, in the order of the search's candidates
 };
 
 // This process's choices for each kind of device that it uses.

@@ -13,8 +13,8 @@
 
 namespace plimsoll::ops {
 
-// The algorithm that PrepareGemm chose for this problem, else cuBLAS's first; nullopt if it has no
-// algorithm.
+// The algorithm that PrepareGemm chose for this problem, or else cuBLAS's first algorithm; nullopt
+// if cuBLAS has none.
 std::optional<cublasLtMatmulAlgo_t> ChosenAlgorithm(gpu::Libraries& libraries,
                                                     const GemmCall& call);
 

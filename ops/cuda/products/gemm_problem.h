@@ -20,7 +20,8 @@
 
 namespace plimsoll::ops {
 
-// The operation on the float32 sums before they are rounded and written. gelu is the tanh form.
+// The function that is applied to the float32 sums before they are rounded and written. gelu is the
+// tanh form.
 enum class GemmEpilogue : uint8_t {
   kNone,
   kBias,          // + bias[n]
@@ -34,21 +35,19 @@ struct GemmProblem {
   bool trans_b = false;
   int64_t m = 0;
   int64_t n = 0;
-  int64_t k = 0;  // 0: D = epilogue(beta · C)
+  int64_t k = 0;  // inner dimension; with 0, D = epilogue(beta · C)
   int64_t lda = 0;
   int64_t ldb = 0;
   int64_t ldc = 0;    // row stride of C, D and aux
-  int64_t batch = 1;  // number of products, with these strides in elements; not with an epilogue
+  int64_t batch = 1;  // number of products, this many elements apart; not with an epilogue
   int64_t stride_a = 0;
   int64_t stride_b = 0;
   int64_t stride_c = 0;
   graph::DType type_a = graph::DType::kFloat32;
   graph::DType type_b = graph::DType::kFloat32;
   graph::DType result = graph::DType::kFloat32;  // type of C, D, bias and aux
-  bool tf32 = false;               // whether float32 operands are rounded to TF32, for the tensor
-                                   // cores
-  bool fast_accumulation = false;  // whether sums of codes are promoted to float32 less often, or
-                                   // never
+  bool tf32 = false;               // float32 operands are rounded to TF32, for the tensor cores
+  bool fast_accumulation = false;  // sums of codes are added up in float32 less often, or never
   GemmEpilogue epilogue = GemmEpilogue::kNone;
   float alpha = 1;
   float beta = 0;
@@ -60,14 +59,14 @@ struct GemmProblem {
 struct GemmBuffers {
   const void* a = nullptr;
   const void* b = nullptr;
-  const float* scale_a = nullptr;  // scales of codes, at a multiple of 16 bytes; nullptr: 1
+  const float* scale_a = nullptr;  // scale of A's codes, at a multiple of 16 bytes; nullptr means 1
   const float* scale_b = nullptr;
   const void* c = nullptr;  // read unless beta is 0
   void* d = nullptr;
   const void* bias = nullptr;
-  const void* aux = nullptr;  // for kGeluGradient
+  const void* aux = nullptr;  // GELU's input, for kGeluGradient
   float* sums = nullptr;
-  const float* old_sums = nullptr;  // may be `sums`; nullptr: nothing is added
+  const float* old_sums = nullptr;  // may be `sums`; nullptr if nothing is added
   void* workspace = nullptr;        // 256-byte aligned; its content is arbitrary before and after
   int64_t workspace_bytes = 0;
 };

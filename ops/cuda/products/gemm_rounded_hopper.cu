@@ -20,7 +20,7 @@ struct StoreRounded {
 
   template <int kCount>
   struct Ahead {
-    uint32_t bias[kCount / 4];  // for two columns each
+    uint32_t bias[kCount / 4];  // biases, those of two columns in each word
   };
   template <int kCount>
   struct Held {
@@ -66,7 +66,7 @@ struct StoreRounded {
   __device__ void Store(const Held<kCount>& held, int piece, char* shared) const {
     if (held.row >= held.rows) return;  // no row of it is part of the result
     const int thread = threadIdx.x % kWarpgroup, lane = thread % 32;
-    const int row = thread / 32 * 16 + lane % 16;  // of the row that this lane addresses
+    const int row = thread / 32 * 16 + lane % 16;  // index of the row that this lane addresses
     const uint32_t buffer = SharedAddress(shared) + piece % kBuffers * kOperandTile;
     if (thread == 0) AwaitStoredBoxes<kBuffers - 1>();
     WarpgroupBarrier(held.warpgroup);

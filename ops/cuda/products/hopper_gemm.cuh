@@ -75,7 +75,7 @@ struct HopperMemory {
   static constexpr int kBytes = kAlignment + kBarriersAt + kBarrierBytes;
   static_assert(kStages >= 2 && Epilogue::kSharedBytes % kAlignment == 0);
 
-  uint32_t base;  // address of the stages
+  uint32_t base;  // address of the first stage in shared memory
 
   __device__ uint32_t A(int stage) const { return base + stage * Tiling::kStageBytes; }
   __device__ uint32_t B(int stage) const { return A(stage) + Tiling::kBytesA; }

@@ -19,16 +19,16 @@ namespace plimsoll::ops {
 template <typename Result>
 struct HopperGradientArguments {
   Result* to;         // [rows, stride]
-  const Result* acc;  // is added; nullptr: nothing is added; may be `to`
+  const Result* acc;  // term that is added; may be `to`, or nullptr
   int64_t stride;
-  float* row_sums;        // nullptr: not requested
-  const float* row_acc;   // is added; nullptr: nothing is added; may be `row_sums`
+  float* row_sums;        // sums of rows; nullptr if not requested
+  const float* row_acc;   // term that is added to the sums; may be `row_sums`, or nullptr
   float4* shares;         // [share][kColumns / 8][256 threads], in the order of registers
   float* row_shares;      // [record][rows of a tile]
-  RoundingStream random;  // for a bf16 result
+  RoundingStream random;  // random bits for rounding a bf16 result
 };
 
-inline constexpr int kGradientRows = 128;  // rows of a tile, for both warpgroups
+inline constexpr int kGradientRows = 128;  // number of rows of a tile, for both warpgroups
 
 // Stores a thread's sums for its share of a tile.
 template <int kOfTile, typename Arguments, int kCount>
@@ -46,7 +46,7 @@ __device__ void StoreShare(const Arguments& p, const float (&sums)[kCount],
 template <bool kSums>
 struct StoreGradient {
   static constexpr int kSharedBytes = 0;
-  static constexpr int kFours = 2;  // groups of four that AddSharesKernel passes at a time
+  static constexpr int kFours = 2;  // number of float4 that AddSharesKernel passes on at a time
   HopperGradientArguments<float> p;
 
   template <int kCount>

@@ -34,7 +34,7 @@ constexpr int kLeastHelp = 8;
 // Help by one cluster for one tile. A cluster takes one step per unit of time.
 struct Help {
   int helper;
-  int64_t begin, end;  // times
+  int64_t begin, end;  // begin and end in time
 };
 
 // Divides the time of all helpers, one after the other, evenly among the tiles. Returns the help

@@ -22,11 +22,11 @@ __device__ inline void WarpgroupBarrier(int warpgroup) {
 
 // The next work of a warpgroup.
 struct HopperTile {
-  int row, column;    // position of its first element in the result
-  int rows, columns;  // size of the complete result
+  int row, column;    // row and column of the first element in the result
+  int rows, columns;  // numbers of rows and columns of the complete result
   int tile_column;    // index among the row's tiles
   int steps;          // number of steps of 64 along k that are summed here
-  int share;          // index of one of the shares that add up to the tile; -1: the complete tile
+  int share;          // index of one of the shares that add up to the tile; -1 for a complete tile
   int record;         // unique among all tiles and shares of tiles
   int warpgroup;      // 0 or 1
 
@@ -55,7 +55,7 @@ struct HopperTiling {
   static constexpr bool kSumsOfA = kSums;
   static constexpr int kTileRows = kTogether ? 128 : 64;
   static constexpr int kTileColumns = kColumns;
-  static constexpr int kCount = (kColumns + (kSums ? 8 : 0)) / 2;  // sums of a thread
+  static constexpr int kCount = (kColumns + (kSums ? 8 : 0)) / 2;  // number of a thread's sums
   static constexpr Contiguous kContiguousA = kA, kContiguousB = kB;
   static constexpr int kClusterBlocks = kBlocks;
   static constexpr int kClusterRows = kSharedB ? kBlocks : 1;
@@ -64,7 +64,7 @@ struct HopperTiling {
   static constexpr int kBoxesB = (kColumns + 63) / 64;  // boxes have 64 columns
   static constexpr int kBytesB =
       (kB == Contiguous::kInner ? kColumns : kBoxesB * 64) * kHopperStep * 2;
-  static constexpr int kLoadedBytes = kBytesA + kBytesB;  // bytes of a stage
+  static constexpr int kLoadedBytes = kBytesA + kBytesB;  // bytes loaded for a stage
   static constexpr int kOnesBytes = kSums ? kOperandTile : 0;
   static constexpr int kStageBytes = kLoadedBytes + kOnesBytes;
   static_assert(kBytesB % 1024 == 0 && (kBlocks == 1 || kBlocks == 2));
@@ -75,8 +75,8 @@ struct HopperTiling {
 // next to each other. Clusters go down `group` rows of tiles, then to the next column, so that
 // tiles computed at the same time share rows and columns in the L2 cache.
 struct WholeTiles {
-  int tile_rows, tile_columns;        // tiles of the result
-  int cluster_rows, cluster_columns;  // clusters of the result
+  int tile_rows, tile_columns;        // numbers of rows and columns of tiles in the result
+  int cluster_rows, cluster_columns;  // numbers of rows and columns of clusters in the result
   int group;
   int steps;
 
@@ -125,14 +125,14 @@ struct WholeTiles {
   __device__ StepRun Run(int, int) const { return {0, 1, static_cast<uint16_t>(steps)}; }
 };
 
-// Complete tiles, except that the last tiles, which are fewer than clusters, are shared among the
-// clusters (hopper_shares.h).
+// Like WholeTiles, but the clusters share the last tiles, of which there are fewer than clusters
+// (hopper_shares.h).
 struct SharedTiles {
   static constexpr int kMostClusters = 72, kMostShares = 2 * kMostClusters;
   static constexpr int kMostRuns = TileShare::kMostRuns;
 
   WholeTiles whole;
-  int turns;  // turns with complete tiles, for each cluster
+  int turns;  // number of complete tiles for each cluster
   int first;  // index of the first shared tile
   int tiles;  // number of shared tiles
   TileShare shares[kMostShares];

@@ -20,7 +20,7 @@ namespace plimsoll::ops {
 // Philox. Loads of acc are in flight while the last products are computed. Bytes: acc and D once.
 struct StoreLowGradient {
   static constexpr int kSharedBytes = 0;
-  static constexpr int kFours = 4;  // groups of four that AddSharesKernel passes at a time
+  static constexpr int kFours = 4;  // number of float4 that AddSharesKernel passes on at a time
   HopperGradientArguments<__nv_bfloat16> p;
 
   // Octet 2g + h of a thread is in row `row` + 8h, beginning at column `column` + 32g.
