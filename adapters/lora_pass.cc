@@ -55,7 +55,7 @@ class Adapter {
       for (; next < ends[i]; ++next) nodes.push_back(program_.nodes()[next]);
     }
     program_.mutable_nodes() = std::move(nodes);
-    return {adapted > 0, fmt::format("rank {} beside {}, {} parameters", lora_.rank,
+    return {adapted > 0, fmt::format("rank {} next to {}, {} parameters", lora_.rank,
                                      Counted(adapted, "linear layer"), elements)};
   }
 

@@ -70,7 +70,7 @@ FolderImages::Decoded FolderImages::Decode(const std::vector<ImageFile>& files, 
     }
   }
   throw UserError(
-      fmt::format("data.folder: {} and the {} behind it cannot be read; is it "
+      fmt::format("data.folder: {} and the {} after it cannot be read; is it "
                   "the right folder?",
                   files[static_cast<size_t>(number)].path, Counted(most - 1, "image")));
 }

@@ -75,7 +75,7 @@ TEST(ImageFiles, ThatAreNotThereAreNamed) {
   for (const std::string name : kFiles) {
     const std::string content = folder.Read(name);
     std::filesystem::remove(folder / name);
-    ExpectUserError(read, {folder / name + ": ", "no such file"});
+    ExpectUserError(read, {folder / name + ": ", "this file of the data set is missing"});
     folder.Write(name, content);
   }
   folder.Write("test_batch.bin", "");
@@ -84,7 +84,7 @@ TEST(ImageFiles, ThatAreNotThereAreNamed) {
   const TempFolder cifar;
   WriteCifarFolder(cifar);
   std::filesystem::remove(cifar / "data_batch_3.bin");
-  ExpectUserError([&] { ReadImageFiles(cifar.path()); }, {"data_batch_3.bin: ", "no such file"});
+  ExpectUserError([&] { ReadImageFiles(cifar.path()); }, {"data_batch_3.bin: ", "this file of the data set is missing"});
 }
 
 TEST(ImageFiles, ThatDoNotFitEachOtherAreRefused) {

@@ -210,7 +210,7 @@ TEST_F(VolumeSource, HoldsOutTheLastVolumesForTraining) {
   const VolumeBatch batch = ReadVolumes(*source->HeldOut(0), 0, {1, 2, 3, 4, 1});
   EXPECT_EQ(VolumeOf(batch.images[0]), 3);
   EXPECT_THAT(RefusalOf("held_out", {{"held_out", int64_t{4}}}),
-              HasSubstr("4 of the 4 volumes for training"));
+              HasSubstr("4 of 4 volumes for training"));
 }
 
 TEST_F(VolumeSource, SaysWhetherItHoldsOut) {
