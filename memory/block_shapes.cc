@@ -95,8 +95,8 @@ void BlockShapes::GroupBlocks(const Variant& variant) {
   const std::vector<std::string> texts = TextsOf(variant);
   const int blocks = static_cast<int>(texts.size()) - 1;
   std::map<std::string, int> likes;  // maps a text to the first kind with that text
-  // Maps a text, and whether the block is the first one (1), the last one (2) or neither (0), to
-  // the kind of the block.
+  // Maps a block's text, and whether that block is the first one (1), the last one (2) or neither
+  // (0), to the block's kind.
   std::map<std::pair<std::string, int>, int> known;
   for (int block = 0; block < blocks; ++block) {
     const int end = block == 0 ? 1 : block == blocks - 1 ? 2 : 0;

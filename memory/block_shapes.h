@@ -113,7 +113,8 @@ class BlockShapes {
   // block (ChainOf); -1 for the later blocks of a chain.
   Fates FatesOf(int side, const std::vector<int>& options) const;
   const BlockChains& chains() const { return chains_; }
-  // The number of chain `chain` of From(block): chains are numbered after the block's options.
+  // The number that FatesOf takes for chains().From(block)[chain]. The numbers of a block's chains
+  // follow those of its options.
   int ChainNumber(int block, size_t chain) const {
     return static_cast<int>(OptionsOf(block).options.size() + chain);
   }

@@ -21,7 +21,8 @@ bool Has(const List& list, const Value& value) {
 // How a program first uses a carried tensor.
 enum class FirstUse : uint8_t { kNone, kReads, kWrites };
 
-// A node that writes only a part of the tensor keeps its other bytes, and so counts as a reader.
+// A node that writes only a part of the tensor leaves the tensor's other bytes as they are, and so
+// counts as a reader.
 FirstUse FirstUseOf(const Program& program, TensorId tensor) {
   const auto is = [&](TensorId id) { return id != kNoTensor && program.Root(id) == tensor; };
   for (const Node& node : program.nodes()) {

@@ -118,7 +118,7 @@ class Mover {
   }
 
   // The first slot to which a node of the update may move: the number of nodes before the update
-  // that must precede it.
+  // that must precede the moved node.
   size_t SlotOf(size_t at) {
     if (const auto known = slots_.find(at); known != slots_.end()) return known->second;
     const graph::OpDef& op = *program_.nodes()[at].op;

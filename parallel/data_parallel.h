@@ -42,8 +42,8 @@ struct DataParallelOptions {
   // sent early. The buckets depend only on model and mesh, so that they never change numbers
   // (PyTorch's bucket_cap_mb is 25).
   int64_t bucket_bytes = int64_t{25} << 20;
-  // Gradients with fewer bytes that are sent in one bucket share a sum. These gradients wait for
-  // one another, so optim::UpdateInBackward does not move their updates.
+  // Gradients of one bucket that have fewer bytes than this are summed together. These gradients
+  // wait for one another, so optim::UpdateInBackward does not move their updates.
   int64_t small_bytes = int64_t{256} << 10;
   int64_t ranks = 1;
   // Whether carried gradients live on the host. The sums of unsharded gradients then end as early

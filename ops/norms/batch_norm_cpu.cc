@@ -212,7 +212,8 @@ void ForVectorsOfRows(const Groups& groups, ThreadPool& pool, const Visit& visit
   });
 }
 
-// Calls visit(row · C, channel, count) for the vectors of a group's rows.
+// Calls visit(row · C, channel, count) for each SIMD vector of a group's rows: `count` values from
+// `channel` on.
 template <typename T, typename Visit>
 void ForRows(const Groups& groups, ThreadPool& pool, const Visit& visit) {
   ForVectorsOfRows<T>(groups, pool, [&](int64_t row, int64_t i, auto count) {

@@ -13,9 +13,9 @@
 namespace plimsoll::runtime {
 
 // Makes a link between the current devices of the ranks of `stages`; `ranks` are their ranks in the
-// job. All of them call. Runs are enqueued on `compute`. Each direction has a stream, which keeps
-// its messages in order, and a communicator with LinkChannels(channels). Both are connected here,
-// so that later calls take no GPU memory.
+// job. Each of these ranks must call this. Runs are enqueued on `compute`. Each direction has a
+// stream, which keeps its messages in order, and a communicator with LinkChannels(channels). Both
+// are connected here, so that later calls take no GPU memory.
 std::unique_ptr<StageLink> MakeCudaStageLink(RankGroup& stages, std::vector<int64_t> ranks,
                                              int channels, cudaStream_t compute);
 
