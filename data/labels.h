@@ -38,8 +38,8 @@ struct GivenLabel {
   std::vector<float> values = {};
   std::string where;  // "FILE:LINE", or the file
 };
-// Reads the label of a line. UserErrors name the file and line, also if the label is of another
-// kind.
+// Reads the label of a line. Throws a UserError, which names the file and line, if the label is
+// missing, invalid or not of the kind `kind`.
 GivenLabel ParseLabel(const formats::JsonObject& line, const std::string& where, LabelKind kind);
 
 // A label in the form that the model reads.

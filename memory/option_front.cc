@@ -219,7 +219,8 @@ class OptionSearch {
     for (const OptionCost& option : options) {
       distances = std::max(distances, made_[block + option.blocks].size());
     }
-    // By option: the index of the first combination of this distance.
+    // For each option: the index, as in MadeAt, of the first combination at the current `distance`
+    // for the blocks after the option.
     std::vector<int> first(options.size(), 0);
     for (size_t distance = 0; distance < distances; ++distance) {
       for (size_t option = 0; option < options.size(); ++option) {

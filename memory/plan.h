@@ -40,8 +40,9 @@ struct PlanOptions {
   bool in_place = true;
   int64_t search_work = 20'000'000;  // the limit of the placement search (PlacementOptions::work),
                                      // for each program and each of the two arenas
-  // The rank that is planned for. It determines only where aliases that are a rank's own part
-  // (graph::Alias) begin; the rest of the plan is the same on all ranks.
+  // The position in the mesh of the rank whose memory is planned. Only one thing depends on it:
+  // where a view begins if it is the rank's own part of its base (graph::Alias::part_along). The
+  // rest of the plan is the same on all ranks.
   MeshPosition position = {};
   StepOrder order = {};  // the order in which programs run; empty if there are no kept tensors
 };

@@ -20,9 +20,10 @@ namespace {
 // slightly if a block's neighbours have other options than when the block was measured, more if
 // tensors are copied to the host and back.
 constexpr double kSumSlack = 1.001, kOffloadSlack = 1.005;
-// Seconds that are sums differ slightly from those of finished programs, and more if copies of one
-// block overlap with another block. So candidates within these factors of the first one that fits
-// are compared by their plans.
+// A predicted time that is a sum over blocks differs slightly from the time of the finished
+// programs, and more if copies of one block overlap with another block. So candidates whose
+// predicted times are within these factors of the time of the first candidate that fits are
+// compared by their plans.
 constexpr double kSumTie = 1.0005, kOffloadTie = 1.005;
 // The relative difference between sums of the same seconds in two orders of addition.
 constexpr double kSame = 1e-9;

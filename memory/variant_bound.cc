@@ -83,8 +83,9 @@ VariantBound::VariantBound(const Variant& variant, const KeptUse& keep, const Co
   const bool travels = keep.copies && cost.rates().copies_overlap();
   all_bytes_ = cost_.device_bytes + (travels ? saved : head);
   if (options.one_memory) cost_.device_bytes += cost_.host_bytes;
-  // The seconds of recomputing cannot be bounded in two cases: activations of several objectives
-  // are not alive at once, and copies may cost nothing.
+  // The time of recomputation cannot be bounded in two cases: if there are several objectives,
+  // because their activations are not alive at the same time, and if activations may be offloaded,
+  // because their copies may cost no time.
   const bool away = std::ranges::any_of(variant.decisions, &Decision::offload);
   if (variant.bases.size() > 1 || away) return;
   for (const Price& price : PricesOf(variant, cost)) {

@@ -1,9 +1,11 @@
 // y = x_scale · weight_scale · x · weightᵀ + bias + acc, of 8-bit codes
 // (ops/linear/scaled_linear.h).
 //
-// Every code is a bf16 and a float16 number: both operands are widened, exactly, into the
-// workspace, multiplied in the wider type, summed in float32 and rounded once. Bytes: codes once,
-// three times as many bytes of the workspace, y once, in addition to GEMM's packing.
+// bf16 and float16 can represent the number of every code exactly. Both operands are widened into
+// the workspace, multiplied in the wider type, summed in float32 and rounded once.
+//
+// The bytes that are read and written: the codes once, their widened values in the workspace (two
+// bytes for each code), y once, and what GEMM packs.
 #include <algorithm>
 #include <array>
 

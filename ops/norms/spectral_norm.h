@@ -26,8 +26,8 @@ namespace plimsoll::ops {
 struct SingularVectors {
   graph::Value u = graph::kNoTensor, v = graph::kNoTensor;  // f32[O], f32[…]
 };
-// One iteration, which begins with v. The algorithm of the paper begins with u, between the two
-// steps of an iteration.
+// One iteration: computes u' from v, then v' from u'. The paper's iteration begins with u instead:
+// it computes v first, then u.
 SingularVectors PowerIteration(graph::Builder& g, graph::Value weight, graph::Value v,
                                std::string_view name = "");
 

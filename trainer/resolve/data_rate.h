@@ -54,8 +54,8 @@ DataSpeed DataSpeedOf(const config::RunConfig& config, const DataRate& rate, int
 std::string DataSpeedText(const DataSpeed& speed);
 nlohmann::ordered_json DataSpeedJson(const DataSpeed& speed);
 
-// "for large JPEG files data.decode: fast"; empty if the source has no such setting, or if the
-// setting is already `fast`.
+// The advice to choose a faster decoder: "for large JPEG files data.decode: fast". Empty if the
+// source has no such setting, or if the setting is already `fast`.
 std::string FasterDecoding(const config::RunConfig& config);
 
 }  // namespace plimsoll::trainer

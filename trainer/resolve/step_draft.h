@@ -57,7 +57,8 @@ class StepDraft {
   // The decisions to make in bases(); empty when the file gives a policy. Throws a UserError for a
   // pattern of checkpointing.offload that matches nothing.
   std::vector<memory::Decision> Decisions() const;
-  // The named policies, each as an assignment of a retention to each decision, without duplicates.
+  // The named policies without duplicates. Each has its name and, for each of `decisions`, whether
+  // its tensors are saved, recomputed or offloaded.
   std::vector<std::pair<std::string, memory::Fates>> Policies(
       const std::vector<memory::Decision>& decisions) const;
   // The finished programs. Apart: a separate program for each objective. BuildPrograms: objectives

@@ -351,7 +351,8 @@ class Session {
     BatchSlots batch;
     // The host's buffer for each slot, if the host cannot access the slots.
     std::vector<std::vector<std::byte>> staged;
-    // The input place from which the step's runs read, or kSlots.
+    // The input place (a buffer in pinned memory) from which the step's runs read this micro-step's
+    // data; kSlots if they read it from `slots`.
     int place = kSlots;
     std::vector<char> there;  // for each slot, whether the device has the place's data
     // For each program, indices of the slots that it reads.
