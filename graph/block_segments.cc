@@ -50,8 +50,8 @@ class Segments {
   };
 
   // A key is a direction and a block. Segments of two micro-steps correspond if their keys are
-  // equal. For nodes outside blocks, `behind` is the number of the segment of blocks before these
-  // nodes.
+  // equal. The key of nodes outside blocks has, instead of a block, the number of the last segment
+  // of blocks before these nodes.
   struct Key {
     DirectedBlock at;
     int behind = 0;

@@ -43,8 +43,8 @@ struct MeasuredRate {
 };
 
 // Finds the rate for calls of a kind in a table that is sorted by kind. Returns the row of the kind
-// or, if there is none, the row for all forms of the op with the same numbers. An op whose time is
-// bound by bytes (kBandwidth) can also take the op's first row, which may be for other numbers.
+// or, without such a row, the row for all forms of the op with the same numbers. An op whose time
+// is bound by bytes (kBandwidth) can also take the op's first row, which may be for other numbers.
 // Returns nullptr if the table has none of these rows.
 const MeasuredRate* FindRate(std::span<const MeasuredRate> table, const RateKind& kind,
                              graph::CostClass cost_class);

@@ -22,8 +22,8 @@ namespace plimsoll::memory {
 
 struct PlacementOptions {
   int64_t alignment = 64;  // alignment of offsets, in bytes; sizes are rounded up to it
-  // The search stops when the extent is at most `target` or the max live bytes, whichever is
-  // larger.
+  // The search stops when the extent is at most the larger of `target` and the max live
+  // bytes.
   int64_t target = 0;
   // The limit of the search after the first placement, in pairs of buffers compared.
   int64_t work = 20'000'000;

@@ -1,6 +1,6 @@
 // Models: forward graphs in float32 for one device, with tables that give the sharding of their
-// parameters and the names of these in Hugging Face's files. A model knows nothing of memory,
-// gradients or ranks; passes handle those.
+// parameters and the names of these in Hugging Face's files. A model does not deal with
+// memory, gradients or ranks; passes do.
 //
 // B batch, T sequence, D width, H heads, G key-value heads, hd head width, F feed-forward width, V
 // vocabulary, P positions.

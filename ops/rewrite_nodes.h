@@ -26,8 +26,8 @@ int RewriteNodes(graph::Program& program, Rewrite rewrite) {
   return rewritten;
 }
 
-// Removes nodes[first] and replaces the last node by `last`. The nodes at the indices `behind`,
-// which are between the two and sorted, move after `last`.
+// Removes nodes[first] and replaces the last node by `last`. `behind` has the sorted indices
+// of the nodes between the two that move after `last`.
 inline void MoveAfter(std::vector<graph::Node>& nodes, size_t first,
                       const std::vector<size_t>& behind, graph::Node last) {
   std::vector<graph::Node> moved;

@@ -1,5 +1,5 @@
 // The device that programs run on: its memory, executors, and transfers to and from it. Code that
-// uses this header needn't know the kind of device; the header includes nothing of CUDA.
+// uses this header needn't know the kind of device; the header does not include CUDA.
 #pragma once
 
 #include <cstddef>

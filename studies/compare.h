@@ -19,8 +19,8 @@ struct RowFacts {
   bool automatic = false;         // the budget solver chose which activations are saved
 };
 
-// The interval of a row's step time. It lies between the quartiles of all steps, or of the medians
-// of the runs, whichever are farther apart.
+// The interval of a row's step time. It lies between the quartiles of all steps or those of the
+// runs' medians: the pair that is farther apart.
 struct Spread {
   double low = 0, median = 0, high = 0;
   // The variation of steps within a run: the range between their quartiles as a share of the

@@ -82,7 +82,7 @@ class StepLog {
   // The process's GPU memory at the step logged last; nullopt on the CPU.
   std::optional<int64_t> gpu_bytes() const { return gpu_bytes_; }
 
-  // The energy counter, or the reason why there is none.
+  // The energy counter, or the reason why no counter can be read.
   const runtime::FoundEnergyCounter& energy() const { return energy_; }
 
  private:

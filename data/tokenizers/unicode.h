@@ -13,7 +13,7 @@ inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 // The code point of a well-formed UTF-8 sequence.
 char32_t CodePoint(std::string_view sequence);
 
-// The length of the well-formed UTF-8 sequence at the beginning of `text`; 0 if there is none. If
+// The length of the well-formed UTF-8 sequence at the beginning of `text`; 0 without one. If
 // the sequence is cut off, also returns 0 and sets `*incomplete`.
 size_t Utf8Length(std::string_view text, bool* incomplete = nullptr);
 

@@ -18,7 +18,7 @@ namespace plimsoll::ops {
 //     {of, approximate, dtype, index, a_dtype?} → transposed?, codes?, scale?, sums?, largest?
 //     f32[]
 //
-// With a_scale, `a` has e4m3 codes, and stands for dequantize(a, a_scale) {dtype=a_dtype}.
+// With a_scale, `a` has e4m3 codes of the value dequantize(a, a_scale) {dtype=a_dtype}.
 // The op computes y = OF(a[, dy]), in the type of a (`approximate` is an attribute of GELU), then
 //
 //   largest = largest_magnitude(y)

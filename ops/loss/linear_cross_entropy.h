@@ -66,7 +66,7 @@ graph::Value LinearCrossEntropy(graph::Builder& g, graph::Value x, graph::Value 
 double LossSoftcap(const graph::Attributes& attributes);
 
 // The number of rows of logits that exist at a time, in the compute type with `element_size` bytes:
-// at most 100 MiB or 128 rows, whichever is more, so that the products are efficient. Chunks are
+// at most the larger of 100 MiB and 128 rows, so that the products are efficient. Chunks are
 // about equal.
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 

@@ -23,7 +23,7 @@ void Run(const char* op, const CpuContext& ctx) { FindCpuKernel(op)->run(ctx); }
 void AddNorm(const CpuContext& ctx, const char* norm, size_t parameters) {
   std::array<TensorRef, 2> terms = {ctx.inputs[0], ctx.inputs[1]};
   if (const size_t rng = 2 + parameters; ctx.has_input(rng)) {
-    // The dropped b goes to the memory of the sum or of y, whichever is not the memory of a.
+    // The dropped b goes to the memory of the sum, or to that of y if the sum overwrites a.
     const TensorRef& dropped = ctx.outputs[ctx.outputs[0].data == terms[0].data ? 1 : 0];
     RunDropout(ctx, terms[1], ctx.inputs[rng], dropped);
     terms[1] = dropped;

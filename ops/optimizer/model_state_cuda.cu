@@ -1,5 +1,5 @@
-// Computes ops/optimizer/model_state.h with one thread for each element. States are small, so many
-// of them share a launch. Bytes: every argument once.
+// Computes ops/optimizer/model_state.h with one thread for each element. States are small. Many of
+// them share a launch. Bytes: every argument once.
 #include <algorithm>
 
 #include "gpu/check.h"

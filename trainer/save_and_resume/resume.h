@@ -26,9 +26,9 @@ std::optional<std::string> FindSnapshot(const std::string& resume, const config:
                                         runtime::RankGroup& ranks);
 
 // The snapshot in the run's own directory for a rollback after step `failed`. It is the newest
-// undamaged snapshot of the state before a step up to `good`, the last good step. If there is none,
-// it is the newest snapshot of the state before `failed`. The first rank searches; all ranks call
-// this.
+// undamaged snapshot of the state before a step up to `good`, the last good step. Without such a
+// snapshot it is the newest snapshot of the state before `failed`. The first rank searches; all
+// ranks call this.
 std::optional<std::string> FindGoodSnapshot(const config::RunConfig& config, int64_t good,
                                             int64_t failed, Ranks& ranks);
 

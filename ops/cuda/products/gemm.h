@@ -1,6 +1,5 @@
-// Matrix product on the GPU: the GEMM that all linear layers use. It is computed by cuBLASLt or, on
-// Hopper, by our own kernels (gemm_forms.h), whichever is faster. gemm_problem.h says what is
-// computed.
+// Matrix product on the GPU: the GEMM that all linear layers use. It is computed by the faster of
+// cuBLASLt and, on Hopper, our own kernels (gemm_forms.h). gemm_problem.h says what is computed.
 //
 // Two runs give the same bits: algorithms with atomic additions are never used, and the algorithm
 // for a product depends only on the problem, the GPU's model and cuBLAS's version
