@@ -7,10 +7,9 @@
 #include <string>
 
 #include "base/axes.h"
-#include "base/thread_pool.h"
 #include "runtime/device.h"
-#include "runtime/ranks/mesh_ranks.h"
 #include "tests/parallel/compare_training.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/expect_error.h"
 #include "trainer/resolve/ranks.h"
 
@@ -35,23 +34,22 @@ TEST(Agreement, IsNotAboutLocalOps) {
   if (size == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
   const bool odd = TestWorld().rank() % 2 == 1;
   for (int tensor = 1; tensor <= std::min(size, 2); tensor *= 2) {  // the model has two heads
-    runtime::MeshRanks mesh(TestWorld(), Mesh({DataAxis(size / tensor), TensorAxis(tensor)}));
-    ThreadPool pool(1);
-    mesh.Connect(*runtime::MakeCpuDevice(pool), 0);
+    const TestMesh mesh(tensor);
     SCOPED_TRACE(testing::Message() << tensor << " tensor ranks");
     // A recomputed block would sum among tensor ranks once more.
     const bool recomputes = odd && tensor == 1;
     const Options recompute{.policy = Options::Policy::kBlock};
-    const CompiledStep compiled = CompiledFor(mesh.position(), [&](CompileOptions& options) {
-      options.threads = odd ? 1 : 2;  // and so other scratch memory
-      if (recomputes) options.checkpointing = recompute;
-    });
+    const CompiledStep compiled =
+        CompiledFor(mesh.ranks().position(), [&](CompileOptions& options) {
+          options.threads = odd ? 1 : 2;  // and so other scratch memory
+          if (recomputes) options.checkpointing = recompute;
+        });
     EXPECT_NO_THROW(RequireAgreement(TestWorld(), compiled));
     EXPECT_FALSE(CommonLinesOf(compiled).collectives.empty());
 
     TinyRun run;
     run.micro_batch = 2;
-    run.ranks = &mesh;
+    mesh.Use(run);
     run.executor.check_arena = true;
     const TinyResult alike = Train(run);
     run.threads = odd ? 1 : 2;

@@ -5,6 +5,7 @@
 
 #include "base/axes.h"
 #include "tests/parallel/compare_training.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/tiny_session.h"
 
@@ -29,13 +30,11 @@ TinyRun RunOf(bool llama, int64_t zero) {
 
 TEST(BlocksFirstOnRanks, ChangeNoBit) {
   if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-  runtime::MeshRanks ranks(TestWorld(), Mesh({DataAxis(TestWorld().size())}));
-  ThreadPool pool(1);
-  ranks.Connect(*runtime::MakeCpuDevice(pool), 0);
+  const TestMesh mesh;
   for (const bool llama : {false, true}) {
     for (const int64_t zero : {0, 1, 2, 3}) {
       TinyRun run = RunOf(llama, zero);
-      run.ranks = &ranks;
+      mesh.Use(run);
       const TinyResult want = Train(run);
       run.micro_steps_per_program = run.accumulate;
       run.blocks_first = true;

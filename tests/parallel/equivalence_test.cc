@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <tuple>
@@ -14,6 +13,7 @@
 
 #include "base/axes.h"
 #include "tests/parallel/compare_training.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/tiny_session.h"
 
@@ -111,21 +111,6 @@ std::vector<Combination> Combinations(int64_t ranks) {
   }
   return all;
 }
-
-// A mesh data × tensor of all ranks.
-class TestMesh {
- public:
-  explicit TestMesh(int64_t tensor_ranks)
-      : ranks_(TestWorld(),
-               Mesh({DataAxis(TestWorld().size() / tensor_ranks), TensorAxis(tensor_ranks)})) {
-    ThreadPool pool(1);
-    ranks_.Connect(*runtime::MakeCpuDevice(pool), 0);
-  }
-  void Use(TinyRun& run) const { run.ranks = &ranks_; }
-
- private:
-  runtime::MeshRanks ranks_;
-};
 
 // The result of one rank for the same step, with nothing saved, recomputed or moved; trained once
 // for each model and number of micro-steps, with averages and without.

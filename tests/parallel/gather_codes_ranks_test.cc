@@ -53,7 +53,7 @@ class GatherCodesRanks : public OnRanks {
  protected:
   // Trains with gathers of codes, and of 16 bits.
   void ExpectSameBits(TinyRun run, int64_t tensor = 1) {
-    run.ranks = Ranks(tensor);
+    Use(run, tensor);
     run.without = {"gather_codes"};
     const TinyResult want = Train(run);
     EXPECT_EQ(codes_gathered, 0);
@@ -126,7 +126,7 @@ TEST_F(GatherCodesRanks, ChangeNoBitWithTensorParallelism) {
 // Weights on the host are gathered in 16 bits: their magnitudes would need them once more.
 TEST_F(GatherCodesRanks, LeaveWeightsOnTheHostIn16Bits) {
   TinyRun run = RunOf(/*llama=*/true, /*accumulate=*/1);
-  run.ranks = Ranks();
+  Use(run);
   const TinyResult want = Train(run);
   run.weights_on_host = true;
   EXPECT_EQ(BitsOf(Train(run)), BitsOf(want));

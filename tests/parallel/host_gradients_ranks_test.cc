@@ -105,7 +105,7 @@ TEST_F(HostGradientsOnRanks, KeepsTheBitsBesideTensorRanks) {
     for (const int64_t accumulate : {1, 2}) {
       SCOPED_TRACE(fmt::format("ZeRO {}, {} micro-steps", zero, accumulate));
       TinyRun run = Run(/*llama=*/false, zero);
-      run.ranks = Ranks(2);
+      Use(run, 2);
       run.sequence_parallel = accumulate == 2;
       run.accumulate = accumulate;
       run.weights_on_host = run.state_on_host = run.gradients_on_host = true;

@@ -26,7 +26,7 @@ class HostOnRanks : public OnRanks {
     run.update.clip_grad_norm = 0;
     run.executor.check_arena = true;
     run.executor.poison = true;
-    run.ranks = Ranks();
+    Use(run);
     return run;
   }
 };

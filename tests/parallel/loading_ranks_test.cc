@@ -30,7 +30,7 @@ TEST_F(LoadingOnRanks, EachRankTakesItsPart) {
                                    tensor, zero, graph::Name(dtype)));
           TinyRun run = Run(llama, zero);
           run.spec = spec;
-          run.ranks = Ranks(tensor);
+          Use(run, tensor);
           run.amp.dtype = dtype;
           ExpectLoadsAsWritten(run, *model, weights, folder.path());
         }
@@ -61,7 +61,7 @@ TEST_F(LoadingOnRanks, TheLastRankTakesNewTokens) {
       SCOPED_TRACE(fmt::format("{} tensor ranks{}", tensor, on_host ? ", on the host" : ""));
       TinyRun run = Run(true, 3);
       run.spec = models::LanguageSpec(*model);
-      run.ranks = Ranks(tensor);
+      Use(run, tensor);
       run.weights_on_host = run.state_on_host = on_host;
       ExpectLoadsAsWritten(run, *model, weights, folder.path());
     }

@@ -16,6 +16,7 @@
 #include "base/thread_pool.h"
 #include "snapshots/folder.h"
 #include "tests/support/mpi_test_main.h"
+#include "tests/support/test_device.h"
 #include "tests/trainer/tiny_session.h"
 #include "trainer/resolve/ranks.h"
 #include "trainer/save_and_resume/save_snapshot.h"
@@ -27,7 +28,7 @@ class MeshSession {
  public:
   MeshSession(TinyRun run, const models::Model& model, int64_t tensor, int64_t zero)
       : pool_(2),
-        device_(runtime::MakeCpuDevice(pool_)),
+        device_(MakeTestDevice(pool_)),
         ranks_(TestWorld(), Mesh({DataAxis(TestWorld().size() / tensor), TensorAxis(tensor)})) {
     ranks_.Connect(*device_, 0);
     run.zero = zero;

@@ -12,7 +12,7 @@
 #include "base/axes.h"
 #include "base/thread_pool.h"
 #include "runtime/device.h"
-#include "runtime/ranks/mesh_ranks.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/telling_model.h"
 #include "trainer/step/metrics.h"
@@ -34,10 +34,9 @@ std::vector<double> Numbers(const StepMetrics& metrics) {
 }
 
 // Metrics of steps, and of an evaluation after each, whose last batch has targets on one rank only.
-std::vector<std::vector<double>> Told(const runtime::MeshRanks* mesh, int64_t zero,
-                                      graph::DType dtype) {
+std::vector<std::vector<double>> Told(TestMesh* mesh, int64_t zero, graph::DType dtype) {
   const auto model = models::WithParameters(std::make_unique<Telling>());
-  const MeshPosition position = mesh == nullptr ? MeshPosition() : mesh->position();
+  const MeshPosition position = mesh == nullptr ? MeshPosition() : mesh->ranks().position();
   const int64_t ranks = position.ranks(kDataAxis), rank = position.at(kDataAxis);
   CompileOptions options;
   options.micro_batch = kRows;
@@ -52,12 +51,14 @@ std::vector<std::vector<double>> Told(const runtime::MeshRanks* mesh, int64_t ze
   runtime::ExecutorOptions executor{.check_arena = true};
   runtime::AxisGroups groups;
   if (mesh != nullptr) {
-    executor.communicators = mesh->communicators();
-    groups = mesh->groups();
+    executor.communicators = mesh->ranks().communicators();
+    groups = mesh->ranks().groups();
   }
   ThreadPool pool(1);
-  const auto device = runtime::MakeCpuDevice(pool);
-  Session session(Compile(*model, options), *device, executor, {}, groups);
+  const auto own = mesh == nullptr ? MakeTestDevice(pool) : nullptr;
+  runtime::Device& device = mesh == nullptr ? *own : mesh->device();
+  options.device = device.kind();
+  Session session(Compile(*model, options), device, executor, {}, groups);
   session.Initialize(*model, 1);
   const auto fill = [&](int64_t number, bool ignored = false) {
     const auto [tokens, targets] = TellingBatch(number, kRows * kSequence);
@@ -91,9 +92,7 @@ TEST(MetricsOfRanks, AreThoseOfOne) {
   for (const graph::DType dtype : {graph::DType::kFloat32, graph::DType::kBFloat16}) {
     const auto alone = Told(nullptr, 0, dtype);
     for (int tensor = 1; tensor <= size; tensor *= 2) {
-      runtime::MeshRanks mesh(TestWorld(), Mesh({DataAxis(size / tensor), TensorAxis(tensor)}));
-      ThreadPool pool(1);
-      mesh.Connect(*runtime::MakeCpuDevice(pool), 0);
+      TestMesh mesh(tensor);
       for (const int64_t zero : {0, 1, 2, 3}) {
         if (zero > 0 && tensor == size) continue;
         SCOPED_TRACE(testing::Message()

@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "base/axes.h"
-#include "base/thread_pool.h"
 #include "runtime/device.h"
-#include "runtime/ranks/mesh_ranks.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/remembering_model.h"
 #include "trainer/step/session.h"
@@ -23,9 +22,9 @@ struct Alone {
   std::vector<double> mean = {0.5, 0.5, 0.5}, own = {0, 0, 0};
 };
 
-void ExpectStates(runtime::MeshRanks& mesh, int64_t zero, int64_t accumulate) {
+void ExpectStates(TestMesh& mesh, int64_t zero, int64_t accumulate) {
   const auto model = MakeRemembering();
-  const MeshPosition& position = mesh.position();
+  const MeshPosition& position = mesh.ranks().position();
   const int64_t ranks = position.ranks(kDataAxis), rank = position.at(kDataAxis);
   CompileOptions options;
   options.micro_batch = kRows;
@@ -36,11 +35,10 @@ void ExpectStates(runtime::MeshRanks& mesh, int64_t zero, int64_t accumulate) {
   options.zero = zero;
   options.threads = 1;
   options.update.skips = true;
-  ThreadPool pool(1);
-  const auto device = runtime::MakeCpuDevice(pool);
+  options.device = mesh.device().kind();
   runtime::ExecutorOptions executor{.check_arena = true};
-  executor.communicators = mesh.communicators();
-  Session session(Compile(*model, options), *device, executor, {}, mesh.groups());
+  executor.communicators = mesh.ranks().communicators();
+  Session session(Compile(*model, options), mesh.device(), executor, {}, mesh.ranks().groups());
   session.Initialize(*model, 1);
 
   std::vector<Alone> all(static_cast<size_t>(ranks));
@@ -88,9 +86,7 @@ TEST(ModelStatesOfRanks, AreWhatTheModelSays) {
   const int size = TestWorld().size();
   if (size == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
   for (int tensor = 1; tensor <= size; tensor *= 2) {
-    runtime::MeshRanks mesh(TestWorld(), Mesh({DataAxis(size / tensor), TensorAxis(tensor)}));
-    ThreadPool pool(1);
-    mesh.Connect(*runtime::MakeCpuDevice(pool), 0);
+    TestMesh mesh(tensor);
     for (const int64_t zero : {0, 1, 2, 3}) {
       if (zero > 0 && tensor == size) continue;
       for (const int64_t accumulate : {1, 3}) {

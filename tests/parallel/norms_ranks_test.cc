@@ -11,8 +11,8 @@
 #include "base/axes.h"
 #include "base/thread_pool.h"
 #include "runtime/device.h"
-#include "runtime/ranks/mesh_ranks.h"
 #include "tests/models/image_training.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "trainer/step/session.h"
 
@@ -34,23 +34,25 @@ CompileOptions Options(int64_t micro_batch, int64_t accumulate) {
 ImageRun Alone(const models::Values& settings, int64_t micro_batch, int64_t accumulate, int steps) {
   const auto model = TinyResNet(settings);
   ThreadPool pool(1);
-  Session session(Compile(*model, Options(micro_batch, accumulate)), pool);
+  const auto device = MakeTestDevice(pool);
+  CompileOptions options = Options(micro_batch, accumulate);
+  options.device = device->kind();
+  Session session(Compile(*model, options), *device);
   return RunImages(session, *model, micro_batch * accumulate, steps);
 }
 
 // On all ranks, each with its part of kSamples.
-ImageRun Together(runtime::MeshRanks& mesh, const models::Values& settings, CompileOptions options,
+ImageRun Together(TestMesh& mesh, const models::Values& settings, CompileOptions options,
                   int steps) {
   const auto model = TinyResNet(settings);
-  const MeshPosition& position = mesh.position();
+  const MeshPosition& position = mesh.ranks().position();
   const int64_t ranks = position.ranks(kDataAxis), rank = position.at(kDataAxis);
   options.mesh = position.mesh;
   options.rank = position.rank;
-  ThreadPool pool(1);
-  const auto device = runtime::MakeCpuDevice(pool);
+  options.device = mesh.device().kind();
   runtime::ExecutorOptions executor{.check_arena = true};
-  executor.communicators = mesh.communicators();
-  Session session(Compile(*model, options), *device, executor, {}, mesh.groups());
+  executor.communicators = mesh.ranks().communicators();
+  Session session(Compile(*model, options), mesh.device(), executor, {}, mesh.ranks().groups());
   const ImageRun run = RunImages(session, *model, kSamples, steps, rank, ranks);
   EXPECT_EQ(session.used_bytes(), session.compiled().plan.arena_bytes);
   std::string bits;
@@ -82,12 +84,10 @@ class NormsOfRanks : public testing::Test {
  protected:
   void SetUp() override {
     if (size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-    mesh_.Connect(*runtime::MakeCpuDevice(pool_), 0);
   }
   static int64_t size() { return TestWorld().size(); }
 
-  ThreadPool pool_{1};
-  runtime::MeshRanks mesh_{TestWorld(), Mesh({DataAxis(TestWorld().size())})};
+  TestMesh mesh_;
 };
 
 TEST_F(NormsOfRanks, GroupsOfSamplesAreTheSameOnAnyNumberOfRanks) {

@@ -3,14 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
-#include <memory>
 
-#include "base/axes.h"
-#include "base/thread_pool.h"
-#include "runtime/device.h"
-#include "runtime/ranks/mesh_ranks.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
+#include "tests/trainer/tiny_session.h"
 
 namespace plimsoll::trainer {
 
@@ -20,21 +18,13 @@ class OnRanks : public testing::Test {
     if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
   }
 
-  // All ranks as a mesh data × tensor on CPUs, made once for a test.
-  const runtime::MeshRanks* Ranks(int64_t tensor = 1) {
-    std::unique_ptr<runtime::MeshRanks>& ranks = ranks_[tensor];
-    if (!ranks) {
-      const int64_t data = TestWorld().size() / tensor;
-      ranks = std::make_unique<runtime::MeshRanks>(TestWorld(),
-                                                   Mesh({DataAxis(data), TensorAxis(tensor)}));
-      ThreadPool pool(1);
-      ranks->Connect(*runtime::MakeCpuDevice(pool), 0);
-    }
-    return ranks.get();
+  // The run trains on all ranks as a mesh data × tensor, made once for a test.
+  void Use(TinyRun& run, int64_t tensor = 1) {
+    meshes_.try_emplace(tensor, tensor).first->second.Use(run);
   }
 
  private:
-  std::map<int64_t, std::unique_ptr<runtime::MeshRanks>> ranks_;  // by tensor ranks
+  std::map<int64_t, TestMesh> meshes_;  // maps the number of tensor ranks to the mesh
 };
 
 }  // namespace plimsoll::trainer

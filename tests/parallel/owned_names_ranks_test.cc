@@ -4,14 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/axes.h"
-#include "base/thread_pool.h"
 #include "snapshots/snapshot.h"
 #include "tests/parallel/mesh_session.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/owned_names.h"
@@ -140,12 +139,9 @@ TEST(OwnedNames, MeanNothingInTraining) {
     for (const int64_t zero : {0, 1, 2, 3}) {
       if (TestWorld().size() == 1 && zero > 0) continue;
       SCOPED_TRACE(fmt::format("{}, ZeRO {}", way.name, zero));
-      ThreadPool pool(2);
-      const std::unique_ptr<runtime::Device> device = runtime::MakeCpuDevice(pool);
-      runtime::MeshRanks ranks(TestWorld(), Mesh({DataAxis(TestWorld().size())}));
-      ranks.Connect(*device, 0);
+      const TestMesh mesh;
       TinyRun run = RunOf(way);
-      run.ranks = &ranks;
+      mesh.Use(run);
       run.zero = zero;
       run.evaluate = true;
       const TinyResult usual = Train(run);

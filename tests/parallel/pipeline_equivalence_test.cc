@@ -7,12 +7,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/axes.h"
 #include "tests/parallel/compare_training.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/tiny_session.h"
 
@@ -45,11 +46,8 @@ class PipelineEquivalence : public testing::Test {
   // The ranks as stages × data × tensor.
   void Use(TinyRun& run, int64_t data = 1, int64_t tensor = 1) {
     const int64_t stages = TestWorld().size() / (data * tensor);
-    ranks_ = std::make_unique<runtime::MeshRanks>(
-        TestWorld(), Mesh({PipelineAxis(stages), DataAxis(data), TensorAxis(tensor)}));
-    ThreadPool pool(1);
-    ranks_->Connect(*runtime::MakeCpuDevice(pool), 0);
-    run.ranks = ranks_.get();
+    mesh_.emplace(Mesh({PipelineAxis(stages), DataAxis(data), TensorAxis(tensor)}));
+    mesh_->Use(run);
     run.stages = BlocksOfStages(stages);
   }
 
@@ -68,7 +66,7 @@ class PipelineEquivalence : public testing::Test {
   }
 
  private:
-  std::unique_ptr<runtime::MeshRanks> ranks_;
+  std::optional<TestMesh> mesh_;
 };
 
 TEST_F(PipelineEquivalence, HasTheBitsOfOneRank) {

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
-#include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -19,6 +19,7 @@
 #include "base/axes.h"
 #include "base/error.h"
 #include "tests/parallel/compare_training.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/tiny_session.h"
 #include "trainer/step/stage_schedule.h"
@@ -74,13 +75,11 @@ class PipelineFaults : public testing::Test {
  protected:
   void SetUp() override {
     if (TestWorld().size() == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
-    ranks_ = std::make_unique<runtime::MeshRanks>(TestWorld(), Mesh({PipelineAxis(stages())}));
-    ThreadPool pool(1);
-    ranks_->Connect(*runtime::MakeCpuDevice(pool), 0);
+    mesh_.emplace(Mesh({PipelineAxis(stages())}));
   }
 
   static int64_t stages() { return TestWorld().size(); }
-  runtime::StageLink& link() { return *ranks_->stage_link(); }
+  runtime::StageLink& link() { return *mesh_->ranks().stage_link(); }
 
   // One block for each stage, and one more for the first.
   static TinyRun Alone(int64_t micro_batches) {
@@ -97,14 +96,14 @@ class PipelineFaults : public testing::Test {
     return run;
   }
   TinyRun Staged(TinyRun run) const {
-    run.ranks = ranks_.get();
+    mesh_->Use(run);
     run.stages.assign(static_cast<size_t>(stages()), 1);
     ++run.stages.front();
     return run;
   }
 
  private:
-  std::unique_ptr<runtime::MeshRanks> ranks_;
+  std::optional<TestMesh> mesh_;
 };
 
 TEST_F(PipelineFaults, LateRanksChangeNoBits) {
@@ -178,14 +177,12 @@ TEST_F(PipelineFaults, AllStagesSkipTheStepThatOverflowsOnOne) {
 TEST_F(PipelineFaults, AllRanksSkipTheStepThatOverflowsOnOne) {
   if (TestWorld().size() != 4) GTEST_SKIP() << "a mesh of two by two";
   for (const bool tensor : {false, true}) {
-    runtime::MeshRanks ranks(
-        TestWorld(), Mesh({PipelineAxis(2), DataAxis(tensor ? 1 : 2), TensorAxis(tensor ? 2 : 1)}));
-    ThreadPool pool(1);
-    ranks.Connect(*runtime::MakeCpuDevice(pool), 0);
+    const TestMesh mesh(
+        Mesh({PipelineAxis(2), DataAxis(tensor ? 1 : 2), TensorAxis(tensor ? 2 : 1)}));
     for (int rank = 0; rank < 4; ++rank) {
       SCOPED_TRACE(fmt::format("{} {}", tensor ? "tensor rank" : "data rank", rank));
       TinyRun run = Scaled(Alone(2));
-      run.ranks = &ranks;
+      mesh.Use(run);
       run.stages = {2, 3};
       run.zero = tensor ? 0 : rank % 2;
       int written = 0;

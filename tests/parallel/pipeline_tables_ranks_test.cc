@@ -8,12 +8,13 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/axes.h"
 #include "tests/parallel/compare_training.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/tiny_session.h"
 
@@ -38,11 +39,8 @@ class PipelineTables : public testing::Test {
     static const std::map<int64_t, std::vector<int64_t>> blocks = {
         {2, {3, 1}}, {3, {1, 2, 1}}, {4, {1, 1, 1, 1}}};
     const int64_t stages = TestWorld().size() / (data * tensor);
-    ranks_ = std::make_unique<runtime::MeshRanks>(
-        TestWorld(), Mesh({PipelineAxis(stages), DataAxis(data), TensorAxis(tensor)}));
-    ThreadPool pool(1);
-    ranks_->Connect(*runtime::MakeCpuDevice(pool), 0);
-    run.ranks = ranks_.get();
+    mesh_.emplace(Mesh({PipelineAxis(stages), DataAxis(data), TensorAxis(tensor)}));
+    mesh_->Use(run);
     run.stages = blocks.at(stages);
     run.executor.check_arena = true;
   }
@@ -64,7 +62,7 @@ class PipelineTables : public testing::Test {
   }
 
  private:
-  std::unique_ptr<runtime::MeshRanks> ranks_;
+  std::optional<TestMesh> mesh_;
 };
 
 TEST_F(PipelineTables, TrainAsOnOneRank) {

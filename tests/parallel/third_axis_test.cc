@@ -11,6 +11,7 @@
 #include "base/axes.h"
 #include "runtime/ranks/mesh_ranks.h"
 #include "tests/parallel/compare_training.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/tiny_session.h"
@@ -18,17 +19,9 @@
 namespace plimsoll::trainer {
 namespace {
 
-runtime::MeshRanks Connected(std::vector<MeshAxis> axes) {
-  runtime::MeshRanks ranks(TestWorld(), Mesh(std::move(axes)));
-  ThreadPool pool(1);
-  ranks.Connect(*runtime::MakeCpuDevice(pool), 0);
-  return ranks;
-}
-
 // With 4 ranks the last axis has one rank; with 8 ranks all axes have two.
-runtime::MeshRanks ThreeAxes() {
-  return Connected(
-      {DataAxis(2), {.name = "context", .ranks = 2}, TensorAxis(TestWorld().size() / 4)});
+Mesh ThreeAxes() {
+  return Mesh({DataAxis(2), {.name = "context", .ranks = 2}, TensorAxis(TestWorld().size() / 4)});
 }
 
 TinyRun RunOf(int64_t micro_batch) {
@@ -50,12 +43,12 @@ int64_t SavedBytes(const TinyResult& result) {
 TEST(ThirdAxis, ItsRanksTrainAlike) {
   if (TestWorld().size() % 4 != 0) GTEST_SKIP() << "for mpirun: see the test that starts it";
   const TinyResult alone = Train(RunOf(4));
-  const runtime::MeshRanks ranks = ThreeAxes();
+  const TestMesh mesh(ThreeAxes());
   for (const int64_t zero : {0, 1, 3}) {
     SCOPED_TRACE(testing::Message() << "ZeRO " << zero);
     TinyRun run = RunOf(2);
     run.zero = zero;
-    run.ranks = &ranks;
+    mesh.Use(run);
     run.executor.check_arena = true;
     const TinyResult got = ExpectTrainsAs(run, alone);
     // If several ranks have the same element, only one of them saves it.
@@ -75,11 +68,13 @@ std::string Contents(const std::string& path) {
 // The first of all ranks writes, and gets the missing parts from the others.
 TEST(ThirdAxis, AllItsRanksServeWeights) {
   if (TestWorld().size() % 4 != 0) GTEST_SKIP() << "for mpirun: see the test that starts it";
-  const runtime::MeshRanks ranks = ThreeAxes();
+  TestMesh mesh(ThreeAxes());
+  const runtime::MeshRanks& ranks = mesh.ranks();
   const auto model = models::MakeModel(TinyGpt2());
   ThreadPool pool(1);
-  const auto device = runtime::MakeCpuDevice(pool);
+  const auto device = MakeTestDevice(pool);
   CompileOptions options;
+  options.device = device->kind();
   options.sequence = 16;
   const TempFolder alone, shared;
   Session one(Compile(*model, options), *device);
@@ -88,8 +83,8 @@ TEST(ThirdAxis, AllItsRanksServeWeights) {
   options.mesh = ranks.mesh();
   options.rank = ranks.position().rank;
   options.zero = 3;
-  Session several(Compile(*model, options), *device, {.communicators = ranks.communicators()}, {},
-                  ranks.groups());
+  Session several(Compile(*model, options), mesh.device(), {.communicators = ranks.communicators()},
+                  {}, ranks.groups());
   several.Initialize(*model, 1);
   several.SaveWeights(*model, shared.path());
   if (options.rank > 0) return;

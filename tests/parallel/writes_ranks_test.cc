@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/low_precision.h"
+#include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
 #include "tests/trainer/tiny_session.h"
 
@@ -51,25 +52,24 @@ TEST(WritesOfRanks, GiveEachRankItsParts) {
   const int size = TestWorld().size();
   if (size == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
   const auto model = models::MakeModel(TinyGpt2());
-  ThreadPool pool(1);
   for (int tensor = 1; tensor <= std::min(size, 2); tensor *= 2) {  // the model has two heads
-    runtime::MeshRanks mesh(TestWorld(), Mesh({DataAxis(size / tensor), TensorAxis(tensor)}));
-    mesh.Connect(*runtime::MakeCpuDevice(pool), 0);
+    TestMesh mesh(tensor);
+    const runtime::MeshRanks& ranks = mesh.ranks();
     for (const int64_t zero : {0, 1, 2, 3}) {
       for (const graph::DType dtype :
            {graph::DType::kFloat32, graph::DType::kBFloat16, graph::DType::kFloat16}) {
         SCOPED_TRACE(testing::Message()
                      << tensor << " tensor ranks, zero " << zero << ", " << graph::Name(dtype));
         TinyRun run;
-        run.ranks = &mesh;
+        mesh.Use(run);
         run.zero = zero;
         run.amp.dtype = dtype;
-        const auto device = runtime::MakeCpuDevice(pool);
-        Session session(Compile(*model, OptionsOf(run, *model, device->kind())), *device,
-                        {.communicators = mesh.communicators()}, {}, mesh.groups());
+        Session session(Compile(*model, OptionsOf(run, *model, mesh.device().kind())),
+                        mesh.device(), {.communicators = ranks.communicators()}, {},
+                        ranks.groups());
         ExpectWritten(session, *model);
         EXPECT_EQ(session.compiled().divided.empty(),
-                  zero == 0 || mesh.position().ranks("data") == 1);
+                  zero == 0 || ranks.position().ranks("data") == 1);
       }
     }
   }

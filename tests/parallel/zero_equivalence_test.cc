@@ -39,7 +39,7 @@ class ZeroEquivalence : public OnRanks {
   TinyRun Shared(TinyRun run, int64_t zero) {
     run.micro_batch /= TestWorld().size();
     run.zero = zero;
-    run.ranks = Ranks();
+    Use(run);
     run.executor.check_arena = true;
     return run;
   }

@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "tests/support/test_device.h"
+
 namespace plimsoll {
 namespace {
 
@@ -29,6 +31,7 @@ runtime::World& TestWorld() { return *world; }
 int main(int argc, char** argv) {
   plimsoll::runtime::World world;
   plimsoll::world = &world;
+  if (plimsoll::TestsOnGpus()) world.ChooseOwnGpu();
   // Rank 0 reports passing tests; the others report only failures.
   if (world.rank() != 0) testing::GTEST_FLAG(brief) = true;
   testing::InitGoogleTest(&argc, argv);

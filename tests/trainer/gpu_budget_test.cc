@@ -117,15 +117,21 @@ TEST_F(GpuBudget, ChannelsAreChosenForTheMesh) {
 // whose codes are gathered.
 TEST(CommunicatorsOfDataRanks, ReduceMaximaOfEightBitLayers) {
   using config::Fp8Recipe;
-  const auto bytes = [](Fp8Recipe recipe) {
-    config::RunConfig run;
-    run.parallel.data = 4;
+  config::RunConfig run;
+  run.parallel.data = 4;
+  const auto bytes = [&](Fp8Recipe recipe) {
     run.amp.fp8_recipe = recipe;
     return memory::CommunicatorBytes(MeshFrom(run), 8);
   };
-  const int64_t sums = bytes(Fp8Recipe::kNone);
+  const int64_t sums = bytes(Fp8Recipe::kNone), maxima = sums + 218 * kMiB;
   EXPECT_EQ(bytes(Fp8Recipe::kCurrent), sums);
-  EXPECT_EQ(bytes(Fp8Recipe::kDelayed), sums + 218 * kMiB);
+  EXPECT_EQ(bytes(Fp8Recipe::kDelayed), maxima);
+  run.parallel.zero = 3;
+  EXPECT_EQ(bytes(Fp8Recipe::kNone), sums);
+  EXPECT_EQ(bytes(Fp8Recipe::kCurrent), maxima);
+  run.memory.weights = config::PlaceOrAuto::kHost;  // gathered in 16 bits
+  EXPECT_EQ(bytes(Fp8Recipe::kCurrent), sums);
+  EXPECT_EQ(bytes(Fp8Recipe::kDelayed), maxima);
 }
 
 memory::DeviceProfile Some(int64_t context) {

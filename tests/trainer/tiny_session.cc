@@ -72,8 +72,10 @@ CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,
 TinyResult Train(const TinyRun& run) {
   const auto model = models::MakeModel(run.spec);
   ThreadPool pool(run.threads);
-  const std::unique_ptr<runtime::Device> device =
-      run.cuda ? runtime::MakeCudaDevice(pool) : runtime::MakeCpuDevice(pool);
+  const std::unique_ptr<runtime::Device> own = run.device != nullptr ? nullptr
+                                               : run.cuda            ? runtime::MakeCudaDevice(pool)
+                                                                     : runtime::MakeCpuDevice(pool);
+  runtime::Device* const device = run.device != nullptr ? run.device : own.get();
   const CompileOptions options = OptionsOf(run, *model, device->kind());
   const MeshPosition position = run.ranks == nullptr ? MeshPosition() : run.ranks->position();
   runtime::ExecutorOptions executor = run.executor;

@@ -18,6 +18,7 @@
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/ranks/mesh_ranks.h"
 #include "tests/models/published.h"
+#include "tests/support/test_device.h"
 #include "trainer/step/session.h"
 
 namespace plimsoll::trainer {
@@ -55,7 +56,7 @@ struct TinyRun {
   double init_loss_scale = 65536;   // used when the update scales the loss
   checkpointing::Options checkpointing = {};
   runtime::ExecutorOptions executor = {};
-  bool cuda = false;  // on a GPU
+  bool cuda = TestsOnGpus();  // on a GPU
   bool evaluate = false;
   std::set<std::string, std::less<>> without = {};  // passes
   std::function<std::unique_ptr<graph::Pass>(graph::Carry)> added_pass = {};
@@ -63,6 +64,7 @@ struct TinyRun {
   std::optional<runtime::CachingOptions> caching = std::nullopt;
   // Data ranks share the sequences of a step, tensor ranks share the model.
   const runtime::MeshRanks* ranks = nullptr;  // nullptr: alone
+  runtime::Device* device = nullptr;          // nullptr: one that Train makes
   int64_t zero = 0;
   bool sequence_parallel = false;
   std::vector<int64_t> stages = {};    // blocks of each, along the pipeline axis of the ranks

@@ -114,8 +114,11 @@ void RequireFp8Units(const config::RunConfig& config) {
 }
 
 Mesh MeshFrom(const config::RunConfig& config) {
-  // With delayed scales, data ranks reduce the maxima of tensors.
-  const bool maxima = config.amp.fp8_recipe == config::Fp8Recipe::kDelayed;
+  // Data ranks reduce maxima of tensors with delayed scales, and of weights whose codes they gather.
+  const bool codes = config.amp.fp8_recipe != config::Fp8Recipe::kNone &&
+                     config.parallel.zero.value_or(0) == 3 &&
+                     config.memory.weights != config::PlaceOrAuto::kHost;
+  const bool maxima = config.amp.fp8_recipe == config::Fp8Recipe::kDelayed || codes;
   std::vector<MeshAxis> axes = {DataAxis(config.parallel.data_ranks(), maxima),
                                 TensorAxis(config.parallel.tensor_ranks())};
   // The ranks of a stage are consecutive.

@@ -97,10 +97,8 @@ bool Divides(const Making& m, Slice) { return DividesWeights(m.options); }
 
 // Whether ranks gather 8-bit codes of weights. Weights on the host are excluded: to find their
 // largest magnitudes, they would be copied to the device once more before the first gather.
-// Gathering codes on a GPU over NCCL is untested.
 bool GathersCodes(const Making& m, Slice slice) {
-  return m.options.device == runtime::DeviceKind::kCpu && HasFp8(m, slice) &&
-         DividesWeights(m.options) && !m.options.on_host.weights;
+  return HasFp8(m, slice) && DividesWeights(m.options) && !m.options.on_host.weights;
 }
 
 // Whether updates may move. They may once no further micro-step will be joined.
@@ -178,7 +176,7 @@ const std::vector<PassRow>& PassTable() {
        [](M m, Slice) { return New<parallel::ZeroWeights>(ZeroWeightsFrom(m)); }},
       {"zero_parameters", {kDraft}, "ZeRO 3", Divides,
        [](M m, Slice) { return New<parallel::ZeroParameters>(DataRanks(m)); }},
-      {"gather_codes", {kDraft}, "ZeRO 3, training with `amp.fp8` on CPUs", GathersCodes,
+      {"gather_codes", {kDraft}, "ZeRO 3, training with `amp.fp8`", GathersCodes,
        [](M m, Slice) { return New<parallel::GatherCodes>(GatherCodesFrom(m)); }},
       {"data_parallel", {kDraft}, "ranks of the data axis",
        [](M m, Slice) { return DataRanks(m) > 1 && m.purpose.kind != ProgramKind::kLogits; },

@@ -1,0 +1,18 @@
+// The devices of tests that run on several ranks.
+#pragma once
+
+#include <memory>
+
+#include "base/thread_pool.h"
+#include "runtime/device.h"
+
+namespace plimsoll {
+
+// Whether the ranks of this process's tests train on GPUs, one for each rank. They do with
+// PLIMSOLL_TEST_DEVICE=cuda in the environment, and else train on CPUs.
+bool TestsOnGpus();
+
+// The pool must outlive the device.
+std::unique_ptr<runtime::Device> MakeTestDevice(ThreadPool& pool);
+
+}  // namespace plimsoll
