@@ -32,6 +32,7 @@ CompiledStep CompiledFor(const MeshPosition& position,
 TEST(Agreement, IsNotAboutLocalOps) {
   const int size = TestWorld().size();
   if (size == 1) GTEST_SKIP() << "for mpirun: see the test that starts it";
+  if (TestsOnGpus()) GTEST_SKIP() << "GPUs register arenas, so that they must have equal offsets";
   const bool odd = TestWorld().rank() % 2 == 1;
   for (int tensor = 1; tensor <= std::min(size, 2); tensor *= 2) {  // the model has two heads
     const TestMesh mesh(tensor);
@@ -56,7 +57,7 @@ TEST(Agreement, IsNotAboutLocalOps) {
     if (recomputes) run.checkpointing = recompute;
     const TinyResult different = Train(run);
     EXPECT_EQ(BitsOf(different), BitsOf(alike));
-    EXPECT_EQ(different.used_bytes, different.arena_bytes);
+    ExpectUsesArena(different);
   }
 }
 

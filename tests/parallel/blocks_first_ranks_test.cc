@@ -44,7 +44,7 @@ TEST(BlocksFirstOnRanks, ChangeNoBit) {
         run.update_in_backward = in_backward;
         const TinyResult got = Train(run);
         EXPECT_EQ(BitsOf(got), BitsOf(want));
-        EXPECT_EQ(got.used_bytes, got.arena_bytes);
+        ExpectUsesArena(got);
         ExpectAlikeOnAllRanks(got);
       }
     }

@@ -63,7 +63,7 @@ class GatherCodesRanks : public OnRanks {
     EXPECT_GT(codes_gathered, 0);
     EXPECT_EQ(maxima, 1);  // once an update
     EXPECT_EQ(BitsOf(got), BitsOf(want));
-    EXPECT_EQ(got.used_bytes, got.arena_bytes);
+    ExpectUsesArena(got);
     EXPECT_LE(got.arena_bytes, want.arena_bytes);
     ExpectAlikeOnAllRanks(got);
   }

@@ -61,7 +61,7 @@ class PipelineEquivalence : public testing::Test {
     const TinyResult got = Train(run);
     EXPECT_TRUE(BitsOf(got) == BitsOf(want));
     if (std::isfinite(want.grad_norms.front())) ExpectSameNumbers(got, want);
-    EXPECT_EQ(got.used_bytes, got.arena_bytes);
+    ExpectUsesArena(got);
     return want;
   }
 

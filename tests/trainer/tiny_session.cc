@@ -69,6 +69,22 @@ CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,
   return options;
 }
 
+// The end of the last tensor in the device's arena, workspaces aside.
+int64_t TensorsEnd(const CompiledStep& compiled) {
+  int64_t end = 0;
+  for (size_t p = 0; p < compiled.programs.size(); ++p) {
+    const auto& tensors = compiled.programs[p]->tensors();
+    for (size_t id = 0; id < tensors.size(); ++id) {
+      const graph::Tensor& tensor = tensors[id];
+      if (tensor.alias || tensor.place != graph::Place::kDevice) continue;
+      if (tensor.role == graph::Role::kWorkspace) continue;
+      const int64_t begin = compiled.plan.programs[p].layout.offset(static_cast<int>(id));
+      end = std::max(end, begin + tensor.bytes());
+    }
+  }
+  return end;
+}
+
 TinyResult Train(const TinyRun& run) {
   const auto model = models::MakeModel(run.spec);
   ThreadPool pool(run.threads);
@@ -168,6 +184,7 @@ TinyResult Train(const TinyRun& run) {
   }
   result.arena_bytes = session.compiled().plan.arena_bytes;
   result.host_arena_bytes = session.compiled().plan.host_arena_bytes;
+  result.tensors_end = TensorsEnd(session.compiled());
   if (run.executor.check_arena) result.used_bytes = session.used_bytes();
   return result;
 }

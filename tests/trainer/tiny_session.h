@@ -87,6 +87,7 @@ struct TinyResult {
   TinyState state, copied;   // saved by this rank: after the last step, and as copied before
   std::vector<int32_t> rng;  // the slot of the last step; empty: there is none
   int64_t used_bytes = 0, arena_bytes = 0, host_arena_bytes = 0;
+  int64_t tensors_end = 0;  // where the arena's last tensor ends that is not a workspace
   runtime::AllocatorStats caching, host_caching;
   int64_t replayed_bytes = 0;  // what the replay says that the caching allocator reserves
 };
