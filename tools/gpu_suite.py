@@ -10,13 +10,14 @@ and on one with a GPU, where no Bazel is needed:
 Parts, all of them unless some are named:
   cases      ops against the CPU, kernels, whole trainings, golden trajectories: //tests:cuda_test, each suite in a
              process of its own, several beside one another; then those that must be alone on the GPU
-  ranks      those cases that are for several ranks, under mpirun with a GPU for each
-  memcheck   compute-sanitizer over all ops and over a short training
+  ranks      those cases that are for several ranks, and trainings of several ranks compared with one another
+             (//tests/parallel:ranks_test), under mpirun with a GPU for each
+  memcheck   compute-sanitizer over all ops and over short trainings, one of them on all GPUs
   budgets    trainings whose memory is sampled from outside, by the driver's count, against their budget
   speeds     the rows of README.md's table (bench/speed_rows.json): bytes must be the README's, times are shown
 
 In a checkout with Bazel the programs are those of `bazel build --config=cuda //app:plimsoll //tests:cuda_test
-//bench:cuda_step`. Exit code 0 only if something passed and nothing failed.
+//tests/parallel:ranks_test //bench:cuda_step`. Exit code 0 only if something passed and nothing failed.
 """
 
 import argparse
@@ -33,7 +34,8 @@ import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROGRAMS = {"plimsoll": "app/plimsoll", "cuda_test": "tests/cuda_test", "cuda_step": "bench/cuda_step"}
+PROGRAMS = {"plimsoll": "app/plimsoll", "cuda_test": "tests/cuda_test", "ranks_test": "tests/parallel/ranks_test",
+            "cuda_step": "bench/cuda_step"}
 DATA = ["bench/speed_rows.json", "configs", "docs", "tests/golden/data", "tests/support/mpirun.sh", "tools/gpu_suite.py"]
 GIB = 1 << 30
 # The cases that count the GPU's memory, fill it, or take what they measure to be faster.
@@ -87,9 +89,9 @@ class Suite:
             said = late.stdout or ""
             return 124, said if isinstance(said, str) else said.decode(errors="replace")
 
-    def suites(self):
+    def suites(self, program="cuda_test"):
         """The suites of cases."""
-        _, listing = self.run(self.programs["cuda_test"], "--gtest_list_tests")
+        _, listing = self.run(self.programs[program], "--gtest_list_tests")
         return [line.split("#")[0].strip().rstrip(".") for line in listing.splitlines() if re.match(r"\S+\.( |$)", line)]
 
     def cases(self):
@@ -130,41 +132,64 @@ class Suite:
         if code != 0 and not failed:
             self.count.add(name, False, f"ended with code {code}\n{said[-2000:]}")
 
-    def ranks(self):
+    def gpus_for_ranks(self, part):
+        """How many GPUs there are, or 0 after a line that says why several ranks cannot run."""
         _, listing = self.run("nvidia-smi", "-L")
         gpus = listing.count("GPU ")
-        if gpus < 2 or shutil.which("mpirun") is None:
-            self.count.skip("ranks", f"{gpus} GPU" if gpus < 2 else "no mpirun")
-            return
-        names = [s for s in self.suites() if "Communicators" in s or "VocabularyParallel" in s]
-        for ranks in (r for r in (2, 4, 8) if r <= gpus):
-            for suite in names:
-                code, said = self.run(ROOT / "tests/support/mpirun.sh", ranks, self.programs["cuda_test"],
-                                      f"--gtest_filter={suite}.*")
-                self.count.add(f"{suite} on {ranks} ranks", code == 0, said[-2000:] if code else "")
+        if gpus >= 2 and shutil.which("mpirun") is not None:
+            return gpus
+        self.count.skip(part, f"{gpus} GPU" if gpus < 2 else "no mpirun")
+        return 0
+
+    def ranks(self):
+        gpus = self.gpus_for_ranks("ranks")
+        of_ranks = ("Communicators", "VocabularyParallel", "StageLinks")
+        suites = [("cuda_test", s) for s in self.suites() if any(part in s for part in of_ranks)]
+        suites += [("ranks_test", s) for s in self.suites("ranks_test")]
+        jobs = [(program, suite, ranks) for ranks in (2, 4, 8) if ranks <= gpus for program, suite in suites]
+        with concurrent.futures.ThreadPoolExecutor(4) as beside:
+            for name, code, said in beside.map(lambda job: self.run_ranks(*job), jobs):
+                if code == 0 and re.search(r"\[  PASSED  \] 0 tests", said):
+                    self.count.skip(name, re.search(r"Skipped\n(.*)", said)[1])
+                else:
+                    self.count.add(name, code == 0, said[-2000:] if code else "")
+
+    def run_ranks(self, program, suite, ranks):
+        """Runs a suite on ranks with a GPU each: its name, exit code and output."""
+        environment = ["PLIMSOLL_TEST_DEVICE=cuda", "PLIMSOLL_MPI_SECONDS=500"]
+        code, said = self.run("env", *environment, ROOT / "tests/support/mpirun.sh", ranks, self.programs[program],
+                              f"--gtest_filter={suite}.*")
+        return f"{suite} on {ranks} ranks", code, said
 
     def memcheck(self):
         if shutil.which("compute-sanitizer") is None:
             self.count.skip("memcheck", "no compute-sanitizer")
             return
-        tool = ["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9"]
+        # Without API errors: NCCL asks for what it can do without.
+        tool = ["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9", "--report-api-errors", "no"]
         small = self.folder / "small.yaml"
         small.write_text("model: {family: gpt2, layers: 2, width: 256, heads: 4, vocab: 512, sequence: 128, dropout: 0.1}\n"
                          "data: {synthetic: true}\ndevice: cuda\namp: {dtype: bf16}\nmemory: {calibrate: false}\n"
                          "train: {steps: 3, micro_batch: 2, accumulate: 2, eval_every: 2}\n"
                          f"checkpointing: {{policy: selective}}\nrun: {{dir: {self.folder / 'memcheck'}}}\n")
+        train = [*tool, self.programs["plimsoll"], "train", small, "--set", "run.overwrite=true"]
+        in_8_bits = ["--set", "amp.fp8.recipe=current", "--set", "amp.fp8.skip_ends=0"]
         runs = {
-            "all ops": [self.programs["cuda_test"], "--gtest_filter=*CudaOpTest.AgreesWithTheCpu/*"],
-            "a training": [self.programs["plimsoll"], "train", small],
-            "a training in 8 bits": [self.programs["plimsoll"], "train", small, "--set", "amp.fp8.recipe=current",
-                                     "--set", "amp.fp8.skip_ends=0", "--set", "run.overwrite=true"],
+            "all ops": [*tool, self.programs["cuda_test"], "--gtest_filter=*CudaOpTest.AgreesWithTheCpu/*"],
+            "a training": train,
+            "a training in 8 bits": [*train, *in_8_bits],
         }
+        gpus = self.gpus_for_ranks("memcheck of ranks")
+        if gpus:
+            launch = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", gpus]
+            runs |= {f"{gpus} ranks with {key}": [*launch, *train, *in_8_bits, "--set", f"parallel.{key}"]
+                     for key in ("zero=3", "tensor=2", "pipeline=2")}
         for name, command in runs.items():
             # Algorithms that are chosen by time would be others here than anywhere else.
-            code, said = self.run("env", "PLIMSOLL_CUDA_GEMM=first", *tool, *command, seconds=1800)
-            summary = re.search(r"ERROR SUMMARY: (\d+) error", said)
-            good = code == 0 and summary is not None and summary[1] == "0"
-            self.count.add(f"memcheck: {name}", good, summary[0] + "s" if good else f"code {code}\n{said[-3000:]}")
+            code, said = self.run("env", "PLIMSOLL_CUDA_GEMM=first", *command, seconds=1800)
+            summaries = re.findall(r"ERROR SUMMARY: \d+ errors?", said)  # one for each process
+            good = code == 0 and set(summaries) == {"ERROR SUMMARY: 0 errors"}
+            self.count.add(f"memcheck: {name}", good, summaries[0] if good else f"code {code}\n{said[-3000:]}")
 
     def budgets(self):
         bench = "configs/bench/gpt2-124m.yaml"
