@@ -75,18 +75,25 @@ inline AttentionSplit SplitAttentionBackward(int64_t batch, int64_t length, int6
 // block, in float32, through scratch memory.
 
 inline constexpr int64_t kOnePassHead = 64;      // widest supported head
-inline constexpr int64_t kOnePassQueries = 512;  // queries in a unit
+inline constexpr int64_t kOnePassQueries = 512;  // the most queries in a unit
 inline constexpr int64_t kOnePassKeys = 128;     // keys in a key block
 inline constexpr int64_t kOnePassStep = 64;      // queries processed at a time
+// A problem with fewer units of that many queries is divided into units of half as many: they keep
+// more of a GPU busy, and end at less different times, but spend more time on sums of dk and dv.
+// (On an H200 with 132 multiprocessors, causal, one sequence of 2,048 tokens: 48 such units are
+// 33 % faster when halved, 128 are 3 % faster, 256 are 11 % slower.)
+inline constexpr int64_t kOnePassManyUnits = 128;
 
 struct OnePassAttention {
   OnePassAttention(int64_t batch, int64_t sequence, int64_t heads, int64_t kv_heads, bool causal)
-      : chunks((sequence + kOnePassQueries - 1) / kOnePassQueries),
+      : long_units(batch * heads * ((sequence + kOnePassQueries - 1) / kOnePassQueries)),
+        queries(long_units < kOnePassManyUnits ? kOnePassQueries / 2 : kOnePassQueries),
+        chunks((sequence + queries - 1) / queries),
         tiles((sequence + kOnePassStep - 1) / kOnePassStep),
         blocks((sequence + kOnePassKeys - 1) / kOnePassKeys),
         shared_blocks(heads > kv_heads ? blocks
                       : chunks == 1    ? 0
-                      : causal         ? (chunks - 1) * (kOnePassQueries / kOnePassKeys)
+                      : causal         ? (chunks - 1) * queries / kOnePassKeys
                                        : blocks),
         units(batch * heads * chunks),
         row_bytes(batch * heads * tiles * kOnePassStep * 2 * 4),
@@ -95,6 +102,8 @@ struct OnePassAttention {
 
   int64_t Bytes() const { return row_bytes + sum_bytes + (counters * 4 + 255) / 256 * 256; }
 
+  int64_t long_units;             // the number of units of kOnePassQueries
+  int64_t queries;                // in a chunk
   int64_t chunks, tiles, blocks;  // numbers of chunks, key tiles and key blocks in a head
   int64_t shared_blocks;          // the first blocks, to which several units add
   int64_t units;
@@ -105,10 +114,10 @@ struct OnePassAttention {
 
 // Whether one pass is faster than two kernels. Few units leave most of a GPU idle, or end at very
 // different times: then it is faster to divide the work more finely and compute the scores twice.
-// (On an H200 with 132 multiprocessors: 192 units of 1,024 tokens are 19 % faster in one pass, 192
-// of 256 tokens 37 % slower, 512 of 512 tokens 42 % faster.)
+// (On an H200 with 132 multiprocessors, causal: 48 units of 1,024 tokens are 12 % slower in one
+// pass, 80 are 13 % faster, 160 23 %; 64 of 512 tokens are 5 % faster, 256 38 %.)
 inline bool PrefersOnePass(const OnePassAttention& pass, int64_t head) {
-  return head <= kOnePassHead && pass.units >= (pass.chunks > 1 ? 192 : 512);
+  return head <= kOnePassHead && pass.long_units >= 56;
 }
 
 // The one-pass way for wide heads, on Hopper (ops/cuda/attention/attention_wide_hopper.cu).

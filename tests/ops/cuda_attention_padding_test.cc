@@ -156,7 +156,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{64, 200, 8, 2, 64, true, 0.2}, Case{64, 200, 8, 2, 40, false, 0.2},
                     Case{26, 129, 20, 20, 16, false}, Case{26, 129, 20, 5, 8, true, 0.1},
                     Case{13, 1025, 8, 4, 64, true}, Case{13, 1025, 8, 4, 64, false, 0.1},
-                    Case{13, 600, 8, 8, 64, true, 0.1}, Case{13, 600, 8, 8, 64, false}));
+                    Case{13, 600, 8, 8, 64, true, 0.1}, Case{13, 600, 8, 8, 64, false},
+                    // Chunks of half the length.
+                    Case{5, 1000, 8, 2, 64, true, 0.1}, Case{6, 600, 8, 8, 64, false}));
 
 // Several parts of the heads that share keys, equal and unequal; scratch memory that is used again
 // by heads of rows of other lengths.

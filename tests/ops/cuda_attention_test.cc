@@ -239,8 +239,9 @@ TEST_P(CudaAttentionOnePassTest, AgreesWithFloat32) {
   }
 }
 
-// One chunk of queries and several, of which the last is short; grouped heads; narrow heads; tiles
-// that end with the keys or within them; units that wait for others in all orders.
+// One chunk of queries and several, of which the last is short; chunks of half the length; grouped
+// heads; narrow heads; tiles that end with the keys or within them; units that wait for others in
+// all orders.
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CudaAttentionOnePassTest,
     testing::Values(Case{64, 300, 12, 4, 16, true},  //
@@ -255,7 +256,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{4, 1025, 16, 2, 64, false},                                       //
                     Case{1, 1100, 64, 64, 24, false}, Case{2, 2048, 24, 8, 40, true},
                     Case{4, 1000, 24, 6, 64, true, 0, 1, 2.0},
-                    Case{64, 300, 12, 4, 64, true, 0.1, 1, 1.5}));
+                    Case{64, 300, 12, 4, 64, true, 0.1, 1, 1.5},
+                    // Few units: chunks of half the length.
+                    Case{1, 2048, 32, 8, 64, true}, Case{4, 1025, 8, 2, 64, true, 0.1},
+                    Case{3, 700, 20, 4, 40, false}, Case{1, 1100, 24, 24, 24, true, 0.2, 4},
+                    Case{8, 257, 8, 8, 16, false, 0.1}));
 
 // Wide heads: one part of the heads that share keys and several, equal and unequal; tiles that end
 // with the keys or within them; scratch memory that is used again.

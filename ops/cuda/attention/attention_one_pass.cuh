@@ -19,6 +19,7 @@ struct OnePassArguments {
   float* sums;    // [batch, kv_heads, shared_blocks, 2]: dk and dv of 64 keys, in register order
   int* counters;  // [1 + batch · kv_heads · shared_blocks · 2]
   int batch, heads, kv_heads, length, width;
+  int chunk_tiles;  // tiles of a chunk
   int chunks, tiles, blocks, shared_blocks, units;
   bool causal;
 
@@ -37,7 +38,7 @@ struct OnePassUnit {
 
   template <typename T>
   __device__ OnePassUnit(const OnePassArguments<T>& a, int unit, uint32_t ranges_at)
-      : causal(a.causal), at(ranges_at) {
+      : causal(a.causal), at(ranges_at), most(a.chunk_tiles) {
     const int groups = a.batch * a.kv_heads;
     kv = unit % groups;
     order = unit / groups;
@@ -47,15 +48,15 @@ struct OnePassUnit {
     h = g * group + order % group;
     chunks = a.chunks;
     const int chunk = chunks - 1 - order / group;
-    first = chunk * kTiles;
+    first = chunk * most;
     if constexpr (kPadded) {
       const int length = a.Length(b);
-      chunks = (length + kTiles * 64 - 1) / (kTiles * 64);
+      chunks = (length + most * 64 - 1) / (most * 64);
       order -= (a.chunks - chunks) * group;
-      tiles = max(0, min(kTiles, (length + 63) / 64 - first));
+      tiles = max(0, min(most, (length + 63) / 64 - first));
       blocks = tiles == 0 ? 0 : causal ? (first + tiles - 1) / 2 + 1 : (length + 127) / 128;
     } else {
-      tiles = min(kTiles, a.tiles - first);
+      tiles = min(most, a.tiles - first);
       blocks = causal ? (first + tiles - 1) / 2 + 1 : a.blocks;
     }
   }
@@ -108,18 +109,18 @@ struct OnePassUnit {
   // The number of units that add to the block: those of all heads of the group, from the last chunk
   // that sees it on.
   __device__ int Writers(int block) const {
-    return (chunks - (causal ? block * 2 / kTiles : 0)) * group;
+    return (chunks - (causal ? block * 2 / most : 0)) * group;
   }
   // With ranges, called by complete warps: the number of chunks after the unit's own of which no
   // query sees the block.
   template <typename T>
   __device__ int BlindChunks(const OnePassArguments<T>& a, int block) const {
-    const int next = first / kTiles + 1;
+    const int next = first / most + 1;
     int end = next;
     for (bool all = true; all && end < chunks;) {
       const int chunk = end + static_cast<int>(threadIdx.x) % 32;
       const bool sees = chunk < chunks &&
-                        a.a.ranges.First(b, chunk * kTiles * kOnePassStep) < (block + 1) * kBlock;
+                        a.a.ranges.First(b, chunk * most * kOnePassStep) < (block + 1) * kBlock;
       const int count = __popc(__ballot_sync(~0u, sees));
       end += count;
       all = count == 32;
@@ -131,6 +132,7 @@ struct OnePassUnit {
 
   bool causal;
   uint32_t at;
+  int most;         // tiles of a chunk, unless its row ends
   int kv, b, g, h;  // kv = b · kv_heads + g
   int group;        // query heads of a key-value head
   int order;        // index among the units of a key-value head that have queries

@@ -413,6 +413,7 @@ void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePass
   o.counters = reinterpret_cast<int*>(memory + pass.row_bytes + pass.sum_bytes);
   o.batch = narrow(a.batch), o.heads = narrow(a.heads), o.kv_heads = narrow(a.kv_heads);
   o.length = narrow(a.sequence), o.width = narrow(a.head);
+  o.chunk_tiles = narrow(pass.queries / kOnePassStep);
   o.chunks = narrow(pass.chunks), o.tiles = narrow(pass.tiles), o.blocks = narrow(pass.blocks);
   o.shared_blocks = narrow(pass.shared_blocks), o.units = narrow(pass.units);
   o.causal = a.causal;
