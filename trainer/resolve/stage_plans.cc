@@ -26,7 +26,8 @@ void RequireClosed(config::RunConfig config) {
 
 }  // namespace
 
-StagePlans::StagePlans(const config::RunConfig& config) : config_(config) {
+StagePlans::StagePlans(const config::RunConfig& config, const StepSolverOptions& options)
+    : config_(config), options_(options) {
   RequireClosed(config);
   RequireBudget(config);
   const std::unique_ptr<models::Model> model = ModelFrom(config);
@@ -36,20 +37,31 @@ StagePlans::StagePlans(const config::RunConfig& config) : config_(config) {
   const int64_t beyond = Plan();
   if (beyond < 0) return;
   const std::vector<double> even = config_.parallel.stages;
-  const SmallestStages smallest = SmallestOfStages(config, LimitsOf(budget_));
+  const SmallestStages smallest = SmallestOfStages(config, LimitsOf(budget_), options.coarse);
   config_.parallel.stages.assign(smallest.blocks.begin(), smallest.blocks.end());
   if (!smallest.needs.Within(LimitsOf(budget_)) || Plan() >= 0) {
-    RefuseStages(config, budget_, smallest);
+    if (!options.coarse) RefuseStages(config, budget_, smallest);
+    stages_.clear();
+    for (int64_t stage = 0; stage < config_.parallel.pipeline; ++stage) {
+      Stage& made = AddStage();
+      made.plan = &made.solver->solver().Smallest(budget_);
+    }
   }
   division_ = fmt::format("parallel.stages: [{}], because with [{}] stage {} has no plan that fits",
                           fmt::join(config_.parallel.stages, ", "), fmt::join(even, ", "), beyond);
 }
 
+StagePlans::Stage& StagePlans::AddStage() {
+  options_.stage = std::ssize(stages_);
+  Stage& added = stages_.emplace_back();
+  added.solver = std::make_unique<StepSolver>(config_, options_);
+  return added;
+}
+
 int64_t StagePlans::Plan() {
   stages_.clear();
   for (int64_t stage = 0; stage < config_.parallel.pipeline; ++stage) {
-    Stage& made = stages_.emplace_back();
-    made.solver = std::make_unique<StepSolver>(config_, StepSolverOptions{.stage = stage});
+    Stage& made = AddStage();
     made.plan = made.solver->solver().Fastest(budget_);
     if (made.plan == nullptr) return stage;
   }
