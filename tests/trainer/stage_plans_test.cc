@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <string>
@@ -15,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "tests/support/temp_folder.h"
+#include "trainer/plan/memory_timeline.h"
 #include "trainer/resolve/budget_error.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/resolved_run.h"
@@ -231,6 +233,35 @@ TEST(StagePlans, AdviseShardedState) {
   const config::RunConfig config = run("parallel.zero=0");
   const WaysToFit ways = FindWaysToFit(config, needs_of(config), sharded);
   EXPECT_THAT(ways.Text(""), HasSubstr("parallel.zero: 1 (" + FormatBytes(sharded.process) + ")"));
+}
+
+// What a stage keeps from a forward to a backward pass is alive while its value is needed: at each
+// node, the bytes of all that is alive add up to those of the plan.
+TEST(StagePlans, HaveTimelinesOfWhatTheyKeep) {
+  const config::RunConfig config = StagedRun({});
+  const auto model = ModelFrom(config);
+  size_t kept = 0, within = 0;  // kept tensors, and those that are not alive throughout a program
+  for (const CompiledStep& step : StepsOf(*model, ResolveRun(config, *model).options)) {
+    const nlohmann::ordered_json timeline = MemoryTimelineJson(step);
+    int64_t persistent = 0;
+    for (const auto& tensor : timeline.at("persistent")) {
+      persistent += tensor.at("bytes").get<int64_t>();
+    }
+    for (const auto& program : timeline.at("programs")) {
+      SCOPED_TRACE(program.at("name"));
+      std::vector<int64_t> live(program.at("nodes").size(), persistent);
+      for (const auto& buffer : program.at("buffers")) {
+        const size_t birth = buffer.at("birth"), death = buffer.at("death");
+        for (size_t n = birth; n <= death; ++n) live[n] += buffer.at("bytes").get<int64_t>();
+        if (!buffer.contains("kept")) continue;
+        ++kept;
+        within += birth > 0 || death + 1 < live.size();
+      }
+      EXPECT_EQ(program.at("live_bytes").get<std::vector<int64_t>>(), live);
+    }
+  }
+  EXPECT_GT(within, 0u);
+  EXPECT_GT(kept, within);
 }
 
 // The head of a large vocabulary counts.
