@@ -39,7 +39,7 @@ class PipelineTables : public testing::Test {
         {2, {3, 1}}, {3, {1, 2, 1}}, {4, {1, 1, 1, 1}}};
     const int64_t stages = TestWorld().size() / (data * tensor);
     ranks_ = std::make_unique<runtime::MeshRanks>(
-        TestWorld(), Mesh({PipelineAxis(stages), DataAxis(data), TensorAxis(tensor)}));
+        TestWorld(), Mesh({PipelineAxis(stages, true), DataAxis(data), TensorAxis(tensor)}));
     ThreadPool pool(1);
     ranks_->Connect(*runtime::MakeCpuDevice(pool), 0);
     run.ranks = ranks_.get();
