@@ -31,15 +31,16 @@ inline MeshAxis TensorAxis(int64_t ranks) {
 }
 
 // The axis of pipeline stages. A stage sends activations and gradients to its neighbours
-// (runtime/stage_link.h).
-inline MeshAxis PipelineAxis(int64_t ranks) {
-  return {.name = std::string(kPipelineAxis), .ranks = ranks, .stages = true};
+// (runtime/stage_link.h). `ends_share`: whether the first and the last stage share tables.
+inline MeshAxis PipelineAxis(int64_t ranks, bool ends_share = false) {
+  return {
+      .name = std::string(kPipelineAxis), .ranks = ranks, .stages = true, .ends_share = ends_share};
 }
 
 // The axis along which the first and the last stage share tables. It is not in a mesh's list of
-// axes: a mesh with more than two stages has it in addition. Its groups are the first and the last
-// stage of each group of stages; each rank between them is alone. With two stages, the stages' own
-// groups serve as groups of ends.
+// axes: a mesh with more than two stages whose ends share tables has it in addition. Its groups are
+// the first and the last stage of each group of stages; each rank between them is alone. With two
+// stages, the stages' own groups serve as groups of ends.
 inline constexpr std::string_view kEndsAxis = "ends";
 
 // The axes of the mesh's list, and kEndsAxis if the mesh has it.

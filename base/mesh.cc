@@ -8,7 +8,9 @@ namespace {
 
 constexpr int64_t kEnds = 2;  // number of ranks along kEndsAxis
 
-bool HasBetweenEnds(const MeshAxis& axis) { return axis.stages && axis.ranks > kEnds; }
+bool NeedsEnds(const MeshAxis& axis) {
+  return axis.stages && axis.ends_share && axis.ranks > kEnds;
+}
 
 }  // namespace
 
@@ -73,7 +75,7 @@ std::vector<int64_t> Mesh::GroupOf(int64_t rank, std::string_view axis) const {
 size_t Mesh::Find(std::string_view axis) const {
   // kEndsAxis is found by the axis of stages, whose ends it joins.
   const auto is_it = [&](const MeshAxis& of) {
-    return axis == kEndsAxis ? HasBetweenEnds(of) : of.name == axis;
+    return axis == kEndsAxis ? NeedsEnds(of) : of.name == axis;
   };
   return static_cast<size_t>(std::ranges::find_if(axes_, is_it) - axes_.begin());
 }

@@ -5,8 +5,8 @@
 // Ranks are numbered with the last axis varying fastest. For data × tensor, rank = data coordinate
 // · tensor ranks + tensor coordinate: ranks of one tensor group are neighbours.
 //
-// One more axis follows from the list: `kEndsAxis`, for the first and last of an axis's stages
-// (base/axes.h).
+// One more axis follows from the list: `kEndsAxis`, for the first and last of an axis's stages, if
+// these share tables (base/axes.h).
 #pragma once
 
 #include <algorithm>
@@ -28,6 +28,7 @@ struct MeshAxis {
   bool gathers_overlap = false;  // other work overlaps its all-gathers
   bool reduces_maxima = false;   // reduces maxima, not only sums
   bool stages = false;           // ranks run different programs and send tensors to neighbours
+  bool ends_share = false;       // the first and the last of the stages share tables
 
   bool operator==(const MeshAxis&) const = default;
 };

@@ -11,6 +11,7 @@
 #include "base/amounts.h"
 #include "base/error.h"
 #include "graph/block.h"
+#include "graph/tensor_ids.h"
 
 namespace plimsoll::models {
 namespace {
@@ -38,6 +39,27 @@ nlohmann::ordered_json JsonOf(const SettingValue& value) {
           return held;
       },
       value);
+}
+
+// Whether nodes of different parts read one parameter: of different blocks, or outside the blocks
+// on both sides of them.
+bool SharesParameters(const graph::Program& program) {
+  const graph::Blocks blocks(program);
+  std::map<graph::TensorId, int> parts;  // by parameter
+  bool behind = false;
+  for (size_t n = 0; n < program.nodes().size(); ++n) {
+    const graph::Node& node = program.nodes()[n];
+    const int block = blocks.Of(n);
+    behind = behind || block != graph::kNoBlock;
+    if (node.op->view) continue;
+    const int part = block == graph::kNoBlock && behind ? blocks.count() : block;
+    for (const graph::TensorId input : graph::Present(node.inputs)) {
+      const graph::TensorId id = program.Root(input);
+      if (program.tensor(id).role != graph::Role::kParameter) continue;
+      if (parts.emplace(id, part).first->second != part) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -167,6 +189,7 @@ void Model::ListParameters() {
     for (const graph::Tensor& tensor : program.tensors()) {
       if (tensor.role == graph::Role::kInput) inputs_[tensor.name] = tensor.type;
     }
+    shares_parameters_ = shares_parameters_ || SharesParameters(program);
   }
   std::erase_if(new_tokens_.tables, [&](const std::string& name) { return !known.contains(name); });
 }

@@ -172,8 +172,11 @@ class Model {
   const std::map<std::string, graph::TensorType>& inputs() const { return inputs_; }
   // The tensors in a checkpoint: the parameters, and the states that are equal on all ranks.
   std::vector<ParameterInfo> Stored() const;
-  // Fills parameters(), states(), singular_states() and inputs() by building the forward pass once.
-  // See WithParameters.
+  // Whether parts of the model share a parameter, as a tied head shares the token embedding: parts
+  // are its blocks, what is before them and what is after them.
+  bool shares_parameters() const { return shares_parameters_; }
+  // Fills parameters(), states(), singular_states(), inputs() and shares_parameters() by building
+  // the forward pass once. See WithParameters.
   void ListParameters();
   // The number of blocks "block.0", "block.1", …: one more than the highest number.
   int64_t block_count() const;
@@ -286,6 +289,7 @@ class Model {
   std::vector<StateInfo> states_;
   std::vector<SingularStates> singular_states_;
   std::map<std::string, graph::TensorType> inputs_;
+  bool shares_parameters_ = false;
   std::vector<std::string> class_names_;
   NewTokens new_tokens_;
 };

@@ -22,7 +22,6 @@
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/knobs.h"
 #include "trainer/resolve/run_device.h"
-#include "trainer/resolve/stages_from.h"
 
 namespace plimsoll::studies {
 namespace {
@@ -382,7 +381,7 @@ bool TrainsAsOneRank(const config::RunConfig& config, int64_t ranks) {
     return false;
   }
   try {
-    return !trainer::ShareTable(config, *trainer::ModelFrom(config));
+    return !trainer::ModelFrom(config)->shares_parameters();
   } catch (const UserError&) {  // the model's files have gone since
     return false;
   }

@@ -57,8 +57,8 @@ TEST(Mesh, GroupsOfAnAxisShareOutAllRanks) {
   }
 }
 
-TEST(Mesh, HasTheEndsOfAnAxisOfStages) {
-  const Mesh mesh({PipelineAxis(3), DataAxis(2)});
+TEST(Mesh, HasTheEndsOfStagesThatShareTables) {
+  const Mesh mesh({PipelineAxis(3, true), DataAxis(2)});
   EXPECT_TRUE(mesh.Has(kEndsAxis));
   EXPECT_EQ(mesh.ranks(kEndsAxis), 2);
   EXPECT_EQ(mesh.size(), 6);
@@ -74,7 +74,8 @@ TEST(Mesh, HasTheEndsOfAnAxisOfStages) {
   }
   EXPECT_EQ(mesh.RankAt({{kEndsAxis, 1}, {"data", 1}}), 5);
   EXPECT_EQ(AllAxes(mesh).size(), mesh.axes().size() + 1);
-  for (const Mesh& without : {Mesh(), Mesh({DataAxis(4)}), Mesh({PipelineAxis(2), DataAxis(2)})}) {
+  for (const Mesh& without : {Mesh(), Mesh({DataAxis(4)}), Mesh({PipelineAxis(3), DataAxis(2)}),
+                              Mesh({PipelineAxis(2, true), DataAxis(2)})}) {
     EXPECT_FALSE(without.Has(kEndsAxis));
     EXPECT_EQ(without.ranks(kEndsAxis), 1);
     EXPECT_EQ(AllAxes(without).size(), without.axes().size());

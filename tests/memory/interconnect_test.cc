@@ -53,8 +53,9 @@ TEST(Interconnect, FewerChannelsTakeLess) {
   const Mesh stages({PipelineAxis(2)});
   EXPECT_EQ(CommunicatorBytes(stages, 4), (260 + 2 * 158) * kMiB);
   EXPECT_EQ(CommunicatorBytes(stages, 32), (428 + 2 * 190) * kMiB);
-  // Their ends, with others between them.
-  EXPECT_EQ(CommunicatorBytes(Mesh({PipelineAxis(3)}), 4),
+  // Ends that share tables, with others between them.
+  EXPECT_EQ(CommunicatorBytes(Mesh({PipelineAxis(3)}), 4), CommunicatorBytes(stages, 4));
+  EXPECT_EQ(CommunicatorBytes(Mesh({PipelineAxis(3, true)}), 4),
             CommunicatorBytes(stages, 4) + 68 * kMiB);
   // An axis of an unknown kind.
   const Mesh three({DataAxis(4), {.name = "context", .ranks = 2}, TensorAxis(2)});

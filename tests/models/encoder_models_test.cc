@@ -65,6 +65,14 @@ std::vector<Case> Cases() {
   };
 }
 
+// A head that predicts tokens has the weights of their embedding.
+TEST(EncoderModels, ShareParametersIfTheyPredictTokens) {
+  for (const Case& c : Cases()) {
+    const bool predicts = c.name.starts_with("Masked") || c.name == "Pretraining";
+    EXPECT_EQ(ModelOf(c.family, c.values)->shares_parameters(), predicts) << c.name;
+  }
+}
+
 TEST(EncoderModels, HaveTheSizesOfTransformers) {
   const Values vocab = {{"vocab", int64_t{30522}}, {"sequence", int64_t{512}}};
   // BertForMaskedLM of bert-base-uncased and bert-large-uncased.

@@ -83,6 +83,12 @@ TEST(Model, DeclaresExactlyItsParametersAndUsesEach) {
   }
 }
 
+TEST(Model, SharesParametersIfTheHeadIsTied) {
+  for (const ModelSpec& spec : TinyModels()) {
+    EXPECT_EQ(MakeModel(spec)->shares_parameters(), spec.tied) << spec.family;
+  }
+}
+
 TEST(Model, NamesLlamaParametersByTheirPlace) {
   std::vector<std::string> names;
   const auto model = MakeModel(LlamaSpec({1, 12, 4, 2, 6, 10, 17, 9, false}));

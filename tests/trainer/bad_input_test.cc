@@ -127,6 +127,22 @@ TEST_F(BadInput, Tf32OnTheCpu) {
                 {"run.yaml:5: amp.dtype: tf32 needs a GPU", "device: cuda"});
 }
 
+// A GPU without matrix units for bf16 trains all the same.
+TEST_F(BadInput, Bf16OnOldGpus) {
+  const auto plan = [&](const char* dtype, const char* device) {
+    const std::string yaml = std::string(kSound) + "amp: {dtype: " + dtype + "}\n";
+    const Outcome outcome = RunPlimsoll({"plan", File("run.yaml", yaml), "--device", device});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return outcome.err;
+  };
+  for (const char* device : {"v100", "t4"}) {
+    EXPECT_THAT(plan("bf16", device),
+                testing::HasSubstr("run.yaml:4: amp.dtype: the matrix units of the NVIDIA "));
+    EXPECT_THAT(plan("fp16", device), testing::Not(testing::HasSubstr("amp.dtype")));
+  }
+  EXPECT_THAT(plan("bf16", "a100"), testing::Not(testing::HasSubstr("amp.dtype")));
+}
+
 TEST_F(BadInput, EightBitLayers) {
   const std::string yaml =
       std::string(kSound) + "amp:\n  dtype: bf16\n  fp8:\n    recipe: current\n";

@@ -293,6 +293,26 @@ TEST(ConfigFor, RefusesAdaptersOfAModelWithoutLayersForThem) {
               testing::StartsWith("config --for resnet-18: --lora: "));
 }
 
+// Over random weights an adapter is a trial on made-up samples.
+TEST(ConfigFor, RefusesAdaptersOfOwnDataOverRandomWeights) {
+  const TempFolder folder;
+  const std::string examples =
+      folder.Write("a.jsonl", "{\"prompt\": \"1 + 1 =\", \"completion\": \" 2\"}\n");
+  const auto error = [&](const std::string& model, std::vector<std::string> sets) {
+    return RefusalOf(
+        {.model = model, .device = "h100", .budget = "", .sets = std::move(sets), .lora_rank = 16});
+  };
+  ExpectText(error("llama-8b", {"data.train=[" + examples + "]"}),
+             {"config --for llama-8b: --lora: ", "start at random", "--for FOLDER",
+              "leave out data.train"});
+  const std::string model =
+      "model: {family: gpt2, layers: 2, width: 64, heads: 4, vocab: 256, sequence: 16}\n";
+  const std::string run =
+      folder.Write("run.yaml", model + "data: {train: " + examples + ", tokenizer: byte}\n");
+  EXPECT_THAT(error(run, {}), testing::EndsWith("add --set data.synthetic=true"));
+  EXPECT_EQ(error(run, {"data.synthetic=true"}), "");
+}
+
 // What somebody gives is in the file as it is, and the other choices go with it.
 TEST(ConfigFor, HonoursWhatIsSet) {
   const TempFolder folder;

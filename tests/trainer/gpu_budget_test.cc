@@ -1,4 +1,5 @@
 // Plans for a GPU, with or without one: memory.budget bounds the whole process.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +12,7 @@
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 #include "trainer/gpu_account.h"
+#include "trainer/resolve/from_config.h"
 #include "trainer/resolve/gpu_profile.h"
 #include "trainer/resolve/run_device.h"
 
@@ -113,6 +115,18 @@ TEST_F(GpuBudget, ChannelsAreChosenForTheMesh) {
   EXPECT_THAT(Plan({"--set", "parallel.data=4"}).out, HasSubstr("(4 channels)"));
 }
 
+// The first and the last of several stages have a communicator only for a table that both have.
+TEST_F(GpuBudget, CommunicatorsOfEndsAreForSharedTables) {
+  const auto communicators = [&](bool tied, int64_t stages) -> int64_t {
+    return PlanJson(
+        {"--set", fmt::format("model.tied={}", tied), "parallel.nccl_max_ctas=8",
+         fmt::format("parallel.pipeline={}", stages)})["process_parts"]["communicators"];
+  };
+  EXPECT_EQ(communicators(true, 2), communicators(false, 2));
+  EXPECT_EQ(communicators(false, 4), communicators(false, 2));
+  EXPECT_EQ(communicators(true, 4), communicators(false, 4) + 92 * kMiB);
+}
+
 // NCCL reduces maxima through buffers: of tensors with scales of earlier steps, and of weights
 // whose codes are gathered.
 TEST(CommunicatorsOfDataRanks, ReduceMaximaOfEightBitLayers) {
@@ -162,6 +176,14 @@ TEST(DeviceProfile, EachMeshHasAFolder) {
   run.parallel.data = 2;
   run.parallel.tensor = 2;  // another communicator
   EXPECT_EQ(ProfileFolder(run), "cache/data-2-tensor-2-8-channels");
+  run = LoadRunText(kRun, "run.yaml",
+                    {"memory.calibrate=true", "memory.calibration=cache", "parallel.pipeline=4",
+                     "parallel.nccl_max_ctas=8"})
+            .config;
+  run.model.settings.Set("tied", false);
+  EXPECT_EQ(ProfileFolder(run), "cache/pipeline-4-8-channels");
+  run.model.settings.Set("tied", true);
+  EXPECT_EQ(ProfileFolder(run), "cache/pipeline-4-ends-2-8-channels");
 }
 
 TEST(DeviceProfile, TheLargestMeasuredOneIsKept) {

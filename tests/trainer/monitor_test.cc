@@ -82,6 +82,24 @@ TEST(Monitor, IsAMetricOfTheModelAndItsDirection) {
             "best; it may be loss, accuracy, share, again, squares");
 }
 
+// Without evaluations metrics are those of training steps.
+TEST(Monitor, SaysThatHeldOutDataAreMissing) {
+  const config::RunConfig run =
+      config::LoadText(
+          "model: {family: bert, task: classification, classes: 3, layers: 1, width: 8, heads: 1, "
+          "vocab: 16, sequence: 4}\n"
+          "data: {source: synthetic_texts}\n"
+          "train: {micro_batch: 3, monitor: f1}\n",
+          "run.yaml", {})
+          .config;
+  EXPECT_EQ(run.train.eval_every, 0);
+  EXPECT_THAT(
+      MessageOf<UserError>([&] { MonitorFrom(run, {}); }).value_or(""),
+      testing::StartsWith(
+          "run.yaml:3: train.monitor: 'f1' is no metric of training steps, and this run has "
+          "no evaluations, which need held-out data and train.eval_every; it may be "));
+}
+
 // The metrics of averaged weights follow those of the weights; values behind values.
 TEST(Monitor, MayBeOfAveragedWeights) {
   const CompiledStep compiled = Compiled(/*averages=*/true);

@@ -165,6 +165,33 @@ TEST_F(PlanRanks, LaysOutTheRanksOfStages) {
               {"auto does not choose stages"});
 }
 
+// A layout whose stages cannot meet the budget has the row of its smallest plans, as a layout
+// without stages has, and no text of advice.
+TEST_F(PlanRanks, ShowsTheSmallestPlansOfStages) {
+  const std::vector<std::string> args = {"--ranks", "4", "--set", "parallel.pipeline=2",
+                                         "checkpointing.policy=auto"};
+  const auto with = [&](const std::string& budget) {
+    std::vector<std::string> all = args;
+    all.push_back("memory.budget=" + budget);
+    return all;
+  };
+  const json meshes = PlanJson(with("1KiB"))["meshes"];
+  ASSERT_EQ(meshes.size(), 3u);
+  std::vector<int64_t> needs;
+  for (const json& mesh : meshes) {
+    EXPECT_FALSE(mesh.contains("problem")) << mesh;
+    EXPECT_EQ(mesh["fits"], false);
+    needs.push_back(mesh["process_bytes"]);
+  }
+  EXPECT_THAT(Plan(with("1KiB")).out, testing::EndsWith("- beyond memory.budget (1.00 KiB)\n"));
+  const int64_t least = *std::ranges::min_element(needs);
+  ASSERT_LT(least, *std::ranges::max_element(needs));
+  const json of_least = PlanJson(with(std::to_string(least)))["meshes"];
+  for (size_t i = 0; i < needs.size(); ++i) {
+    EXPECT_EQ(of_least[i]["fits"], needs[i] == least) << of_least[i];
+  }
+}
+
 // A row says why a number that nobody wrote is impossible, and names no key.
 TEST_F(PlanRanks, NamesWhatCannotBeShared) {
   const std::string unet =

@@ -6,17 +6,24 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "tests/support/temp_folder.h"
+#include "trainer/plan/memory_timeline.h"
 #include "trainer/resolve/budget_error.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/resolved_run.h"
+#include "trainer/resolve/run_budget.h"
 #include "trainer/resolve/run_costs.h"
 #include "trainer/resolve/stages_from.h"
+#include "trainer/resolve/ways_to_fit.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -24,7 +31,8 @@ namespace {
 using testing::HasSubstr;
 
 // At built-in rates: a test must not depend on the machine's speed.
-config::RunConfig StagedRun(const std::vector<std::string>& sets, int64_t stages = 3) {
+config::RunConfig StagedRun(const std::vector<std::string>& sets, int64_t stages = 3,
+                            int64_t ranks = 0) {
   const TempFolder folder;
   const std::string file =
       folder.Write("run.yaml",
@@ -35,7 +43,7 @@ config::RunConfig StagedRun(const std::vector<std::string>& sets, int64_t stages
                    "memory: {calibrate: false}\ndebug: {verify_drafts: true}\n");
   std::vector<std::string> all = {fmt::format("parallel.pipeline={}", stages)};
   all.insert(all.end(), sets.begin(), sets.end());
-  return LoadRun(file, all, config::RankCount::Started(stages)).config;
+  return LoadRun(file, all, config::RankCount::Started(ranks > 0 ? ranks : stages)).config;
 }
 
 std::vector<CompiledStep> StepsOf(const models::Model& model, const CompileOptions& options) {
@@ -149,6 +157,111 @@ TEST(StagePlans, SayWhichStageDoesNotFit) {
     EXPECT_THAT(error.what(), HasSubstr("memory.budget"));
     EXPECT_THAT(error.what(), HasSubstr("the smallest plan of stage 0 needs"));
   }
+}
+
+// The bytes that a refusal of `run` within a small budget says to be enough.
+int64_t BytesEnough(const std::function<config::RunConfig(int64_t)>& run) {
+  try {
+    const StagePlans plans(run(10'000));
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    static const std::regex kEnough(R"(\((\d+) bytes, enough for every stage)");
+    std::smatch match;
+    if (std::regex_search(text, match, kEnough)) return std::stoll(match[1]);
+    ADD_FAILURE() << text;
+  }
+  return 0;
+}
+
+// Of a division that the budget decides, with many parameters or many activations, and of a given
+// one, whose last stage needs the most.
+TEST(StagePlans, NameTheLeastBudgetOfAllStages) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{}, {"train.micro_batch=64"}, {"parallel.stages=[1, 3]"}}) {
+    SCOPED_TRACE(testing::PrintToString(more));
+    const auto run = [&](int64_t budget) {
+      std::vector<std::string> sets = {"checkpointing.policy=auto", "debug.verify_drafts=false",
+                                       "model.layers=4", fmt::format("memory.budget={}", budget)};
+      sets.insert(sets.end(), more.begin(), more.end());
+      return StagedRun(sets, 2);
+    };
+    const int64_t enough = BytesEnough(run);
+    EXPECT_NO_THROW(StagePlans{run(enough)});
+    EXPECT_THROW(StagePlans{run(enough - 1)}, UserError);
+  }
+}
+
+// Each advised change makes all stages fit, with the bytes that it is said to need.
+TEST(StagePlans, AdviseChangesThatMakeAllStagesFit) {
+  const auto run = [](const std::vector<std::string>& more, int64_t budget) {
+    std::vector<std::string> sets = {"checkpointing.policy=auto",
+                                     "train.micro_batch=64",
+                                     "train.eval_every=0",
+                                     "debug.verify_drafts=false",
+                                     "model.layers=4",
+                                     fmt::format("memory.budget={}", budget)};
+    sets.insert(sets.end(), more.begin(), more.end());
+    return StagedRun(sets, 2);
+  };
+  const int64_t enough = BytesEnough([&](int64_t budget) { return run({}, budget); });
+  const config::RunConfig config = run({}, enough - 1);
+  const WaysToFit ways = FindWaysToFit(config, {enough, 0}, LimitsOf(BudgetOf(config)));
+  ASSERT_FALSE(ways.single.empty());
+  for (const Way& way : ways.single) {
+    SCOPED_TRACE(way.text);
+    EXPECT_LT(way.needs.process, enough);
+    EXPECT_NO_THROW(StagePlans{run(way.sets, way.needs.process)});
+  }
+}
+
+// Data ranks of a stage may share its state.
+TEST(StagePlans, AdviseShardedState) {
+  const auto run = [](const std::string& zero) {
+    return StagedRun(
+        {"parallel.data=2", "model.width=64", "debug.verify_drafts=false", "model.layers=4", zero},
+        2, 4);
+  };
+  const auto needs_of = [](const config::RunConfig& config) {
+    const auto model = ModelFrom(config);
+    Needs needs;
+    for (const CompiledStep& step : StepsOf(*model, ResolveRun(config, *model).options)) {
+      needs.process = std::max(needs.process, step.plan.arena_bytes);
+    }
+    return needs;
+  };
+  const Needs sharded = needs_of(run("parallel.zero=1"));
+  const config::RunConfig config = run("parallel.zero=0");
+  const WaysToFit ways = FindWaysToFit(config, needs_of(config), sharded);
+  EXPECT_THAT(ways.Text(""), HasSubstr("parallel.zero: 1 (" + FormatBytes(sharded.process) + ")"));
+}
+
+// What a stage keeps from a forward to a backward pass is alive while its value is needed: at each
+// node, the bytes of all that is alive add up to those of the plan.
+TEST(StagePlans, HaveTimelinesOfWhatTheyKeep) {
+  const config::RunConfig config = StagedRun({});
+  const auto model = ModelFrom(config);
+  size_t kept = 0, within = 0;  // kept tensors, and those that are not alive throughout a program
+  for (const CompiledStep& step : StepsOf(*model, ResolveRun(config, *model).options)) {
+    const nlohmann::ordered_json timeline = MemoryTimelineJson(step);
+    int64_t persistent = 0;
+    for (const auto& tensor : timeline.at("persistent")) {
+      persistent += tensor.at("bytes").get<int64_t>();
+    }
+    for (const auto& program : timeline.at("programs")) {
+      SCOPED_TRACE(program.at("name"));
+      std::vector<int64_t> live(program.at("nodes").size(), persistent);
+      for (const auto& buffer : program.at("buffers")) {
+        const size_t birth = buffer.at("birth"), death = buffer.at("death");
+        for (size_t n = birth; n <= death; ++n) live[n] += buffer.at("bytes").get<int64_t>();
+        if (!buffer.contains("kept")) continue;
+        ++kept;
+        within += birth > 0 || death + 1 < live.size();
+      }
+      EXPECT_EQ(program.at("live_bytes").get<std::vector<int64_t>>(), live);
+    }
+  }
+  EXPECT_GT(within, 0u);
+  EXPECT_GT(kept, within);
 }
 
 // The head of a large vocabulary counts.

@@ -1,6 +1,8 @@
 #include "trainer/plan/memory_timeline.h"
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "base/bytes.h"
 #include "memory/lifetimes.h"
@@ -13,14 +15,22 @@ using memory::Buffer;
 using memory::Lifetimes;
 using nlohmann::ordered_json;
 
-ordered_json TensorJson(const Program& program, const Lifetimes& lifetimes, graph::TensorId id) {
-  const graph::Tensor& tensor = program.tensor(id);
-  const graph::Node* writer = memory::WriterOf(program, lifetimes, id);
-  return {{"name", tensor.name},
-          {"type", tensor.type.ToString()},
-          {"role", graph::Name(tensor.role)},
+// The members of all tensors. `writer` is nullptr if another program writes the tensor.
+ordered_json NamedJson(const std::string& name, const graph::TensorType& type, graph::Role role,
+                       const graph::Node* writer) {
+  return {{"name", name},
+          {"type", type.ToString()},
+          {"role", graph::Name(role)},
           {"op", writer == nullptr ? "" : writer->op->name},
           {"scope", writer == nullptr ? "" : writer->scope}};
+}
+
+ordered_json TensorJson(const Program& program, const Lifetimes& lifetimes, graph::TensorId id) {
+  const graph::Tensor& tensor = program.tensor(id);
+  ordered_json json =
+      NamedJson(tensor.name, tensor.type, tensor.role, memory::WriterOf(program, lifetimes, id));
+  if (tensor.persistent) json["kept"] = true;
+  return json;
 }
 
 ordered_json BufferJson(const Program& program, const Lifetimes& lifetimes, const Buffer& buffer,
@@ -39,7 +49,20 @@ ordered_json BufferJson(const Program& program, const Lifetimes& lifetimes, cons
   return json;
 }
 
-ordered_json TimelineJson(const Program& program, const memory::ProgramPlan& plan) {
+// A kept tensor whose value a program needs throughout.
+ordered_json KeptJson(const memory::PersistentTensor& tensor, size_t nodes) {
+  ordered_json json = NamedJson(tensor.name, tensor.type, tensor.role, nullptr);
+  json["kept"] = true;
+  json["place"] = graph::Name(tensor.place);
+  json["offset"] = tensor.offset;
+  json["bytes"] = tensor.bytes;
+  json["birth"] = 0;
+  json["death"] = static_cast<int64_t>(nodes) - 1;
+  return json;
+}
+
+ordered_json TimelineJson(const Program& program, const memory::ProgramPlan& plan,
+                          const std::vector<memory::PersistentTensor>& persistent) {
   ordered_json nodes = ordered_json::array(), buffers = ordered_json::array();
   for (const graph::Node& node : program.nodes()) {
     nodes.push_back(
@@ -48,6 +71,11 @@ ordered_json TimelineJson(const Program& program, const memory::ProgramPlan& pla
   const Lifetimes lifetimes = memory::ComputeLifetimes(program, /*in_place=*/true, plan.kept);
   for (const Buffer& buffer : lifetimes.buffers) {
     buffers.push_back(BufferJson(program, lifetimes, buffer, plan.layout));
+  }
+  for (const memory::PersistentTensor& tensor : persistent) {
+    const auto need = plan.kept.find(tensor.name);
+    if (nodes.empty() || need == plan.kept.end() || !need->second.throughout()) continue;
+    buffers.push_back(KeptJson(tensor, nodes.size()));
   }
   return {{"name", plan.name},
           {"nodes", std::move(nodes)},
@@ -68,6 +96,8 @@ ordered_json MemoryTimelineJson(const CompiledStep& compiled) {
                        {"persistent", ordered_json::array()},
                        {"programs", ordered_json::array()}};
   for (const memory::PersistentTensor& tensor : plan.persistent) {
+    // Kept tensors are among the buffers of the programs that need them.
+    if (!plan.programs.empty() && plan.programs.front().kept.contains(tensor.name)) continue;
     json["persistent"].push_back({{"name", tensor.name},
                                   {"type", tensor.type.ToString()},
                                   {"role", graph::Name(tensor.role)},
@@ -76,7 +106,8 @@ ordered_json MemoryTimelineJson(const CompiledStep& compiled) {
                                   {"bytes", tensor.bytes}});
   }
   for (size_t p = 0; p < plan.programs.size(); ++p) {
-    json["programs"].push_back(TimelineJson(*compiled.programs[p], plan.programs[p]));
+    json["programs"].push_back(
+        TimelineJson(*compiled.programs[p], plan.programs[p], plan.persistent));
   }
   return json;
 }

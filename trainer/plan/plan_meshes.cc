@@ -72,7 +72,7 @@ PlannedStep FixedPlan(const config::RunConfig& config) {
 // The fastest plan within the budget, or otherwise the smallest, found by a quick search.
 PlannedStep ChosenPlan(const config::RunConfig& config) {
   if (config.parallel.pipeline > 1) {
-    const StagePlans plans(config);
+    const StagePlans plans = StagePlans::Quick(config);
     return StepOf(plans.model(), plans.Options());
   }
   const memory::Budget budget = BudgetOf(config);

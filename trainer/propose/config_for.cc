@@ -101,6 +101,22 @@ bool NamesData(const ConfigForCommand& command, const RunConfig& config) {
   return !KeysOf(command, "data").empty() && !config::MakesUpData(config);
 }
 
+// Refuses --lora for the user's own data over weights that start at random. `sets` are those with
+// which the base is loaded.
+void RequireWeights(const ConfigForCommand& command, const std::vector<std::string>& sets) {
+  if (command.lora_rank == 0 || IsFolder(command.model)) return;
+  const RunConfig config = LoadWith(command, "", {}, sets).config;
+  if (!config.model.init_from.empty() || config::MakesUpData(config)) return;
+  const std::vector<std::string> given = KeysOf(command, "data");
+  throw UserError(fmt::format(
+      "config --for {}: --lora: this model's weights start at random, and an adapter is of no use "
+      "without the weights that it was trained over; to train one on your data, name a Hugging "
+      "Face folder: --for FOLDER; to measure time and memory, {}",
+      command.model,
+      given.empty() ? "add --set data.synthetic=true"
+                    : fmt::format("leave out {}", fmt::join(given, " and "))));
+}
+
 // Loads the base: the model's file, or a file for a folder's weights, with the user's keys. If the
 // user names data, selects the source that has these data keys. For a folder, chooses a usual
 // sample length, and made-up samples if no data is named. Includes warnings about data. Throws the
@@ -109,6 +125,7 @@ config::Loaded LoadBase(const ConfigForCommand& command) {
   const bool folder = IsFolder(command.model);
   std::vector<std::string> sets = command.sets;
   std::erase_if(sets, [](const std::string& set) { return IsBatchKey(KeyOf(set)); });
+  RequireWeights(command, sets);
   const RunConfig plain = LoadWith(command, "synthetic: true", LoraSets(command), sets).config;
   const std::unique_ptr<models::Model> model = ModelFrom(plain);
 

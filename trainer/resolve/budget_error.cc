@@ -1,6 +1,7 @@
 #include "trainer/resolve/budget_error.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <string>
@@ -13,6 +14,7 @@
 #include "trainer/resolve/knobs.h"
 #include "trainer/resolve/run_budget.h"
 #include "trainer/resolve/run_device.h"
+#include "trainer/resolve/stages_from.h"
 #include "trainer/resolve/step_draft.h"
 #include "trainer/resolve/ways_to_fit.h"
 
@@ -41,11 +43,11 @@ std::string LargestConsumer(const memory::MemoryPlan& plan) {
   return fmt::format("{}, {}", name, FormatBytes(*largest));
 }
 
-// `needs`: the needs of `smallest`, which is the smallest plan of the run or of its stage `stage`.
+// `needs`: the needs of the run, whose smallest plan is `smallest`. Of a pipeline, both are of the
+// stage that needs the most; `whose` is its text, and `enough` says that no stage needs more.
 [[noreturn]] void ThrowBudgetNotMet(const RunConfig& config, const memory::Budget& budget,
                                     const memory::MemoryPlan& smallest, const Needs& needs,
-                                    int64_t stage) {
-  const std::string whose = config.parallel.pipeline > 1 ? fmt::format(" of stage {}", stage) : "";
+                                    const std::string& whose = "", const std::string& enough = "") {
   const Needs lines = LimitsOf(budget);
   const WaysToFit ways = FindWaysToFit(config, needs, lines);
   // The message compares with the device's limit, or with the host's.
@@ -81,9 +83,9 @@ std::string LargestConsumer(const memory::MemoryPlan& plan) {
     also = fmt::format(", and memory.host_budget: {} ({} bytes)", FormatBytes(other_of(needs)),
                        other_of(needs));
   }
-  throw UserError(fmt::format("{}: {}: {}; {}{} needs {} ({} bytes{}){}; {}", config.Origin(key),
+  throw UserError(fmt::format("{}: {}: {}; {}{} needs {} ({} bytes{}{}){}; {}", config.Origin(key),
                               key, line, LeavesChoice(config) ? "the smallest plan" : "the plan",
-                              whose, FormatBytes(of(needs)), of(needs), parts, also,
+                              whose, FormatBytes(of(needs)), of(needs), enough, parts, also,
                               ways.Text("raise the budget or make the model smaller")),
                   ExitCode::kBudgetNotMet);
 }
@@ -118,15 +120,32 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
 
 void RefuseBudget(const memory::Budget& budget, StepSolver& solver) {
   const SmallestPlan smallest = SmallestOf(solver, LimitsOf(budget));
-  ThrowBudgetNotMet(solver.config(), budget, smallest.plan, smallest.needs, solver.stage());
+  ThrowBudgetNotMet(solver.config(), budget, smallest.plan, smallest.needs);
+}
+
+void RefuseStages(const RunConfig& config, const memory::Budget& budget,
+                  const SmallestStages& smallest) {
+  RunConfig divided = config;
+  divided.parallel.stages.assign(smallest.blocks.begin(), smallest.blocks.end());
+  StepSolver solver(divided, {.built_in_rates = true, .stage = smallest.largest});
+  std::string enough = ", enough for every stage";
+  if (smallest.blocks != StagesFrom(config, solver.model())) {
+    enough += fmt::format(" with parallel.stages: [{}]", fmt::join(smallest.blocks, ", "));
+  }
+  ThrowBudgetNotMet(config, budget, SmallestOf(solver, LimitsOf(budget)).plan, smallest.needs,
+                    fmt::format(" of stage {}", smallest.largest), enough);
 }
 
 void CheckBudget(const RunConfig& config, const memory::MemoryPlan& plan, int64_t stage) {
   const memory::Budget budget = BudgetOf(config);
   const int64_t arena = ArenaBytes(config, plan);
   if (arena <= budget.device && plan.host_bytes() <= budget.host) return;
+  if (config.parallel.pipeline > 1 && !LeavesChoice(config)) {
+    RefuseStages(config, budget, SmallestOfStages(config, LimitsOf(budget)));
+  }
+  const std::string whose = config.parallel.pipeline > 1 ? fmt::format(" of stage {}", stage) : "";
   ThrowBudgetNotMet(config, budget, plan, {budget.profile.ProcessBytes(arena), plan.host_bytes()},
-                    stage);
+                    whose);
 }
 
 }  // namespace plimsoll::trainer

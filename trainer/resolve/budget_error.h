@@ -8,6 +8,7 @@
 #include "memory/plan.h"
 #include "memory/solver.h"
 #include "trainer/config/run_config.h"
+#include "trainer/resolve/smallest_stages.h"
 #include "trainer/resolve/step_solver.h"
 
 namespace plimsoll::trainer {
@@ -21,7 +22,14 @@ void RequireRoomForParameters(const config::RunConfig& config, const memory::Bud
 // Refuses a run for which the solver finds no plan within the budget.
 [[noreturn]] void RefuseBudget(const memory::Budget& budget, StepSolver& solver);
 
-// Refuses a compiled plan that exceeds its limits. `stage`: the stage of a pipeline that it is of.
+// Refuses a run whose stages cannot all be planned within the budget. The error names the least
+// budget that every stage can meet. `config`: the run without a choice of parallel.stages.
+// `smallest`: its SmallestOfStages within the budget's limits.
+[[noreturn]] void RefuseStages(const config::RunConfig& config, const memory::Budget& budget,
+                               const SmallestStages& smallest);
+
+// Refuses a compiled plan that exceeds its limits. `stage`: the stage of a pipeline that it is of;
+// the error names the stage that needs the most.
 void CheckBudget(const config::RunConfig& config, const memory::MemoryPlan& plan,
                  int64_t stage = 0);
 

@@ -73,7 +73,7 @@ std::string ProfileFolder(const config::RunConfig& config) {
   const Mesh mesh = MeshFrom(config);
   if (folder.empty() || mesh.size() == 1) return folder;
   std::string name;
-  for (const MeshAxis& axis : mesh.axes()) {
+  for (const MeshAxis& axis : AllAxes(mesh)) {
     if (axis.ranks == 1) continue;
     name += fmt::format("{}-{}-", axis.name, axis.ranks);
     // Data ranks may reduce maxima, for which NCCL takes buffers; tensor ranks always do.

@@ -285,7 +285,8 @@ std::string WhyUnused(const Knob& knob, const RunConfig& config) {
   if (knob.is_place() && IsOneMemory(config))
     return "on a CPU the host's memory is the same memory";
   const std::string_view key = knob.key;
-  const bool of_stages = key == "train.micro_batch" || key == "parallel.sequence";
+  const bool of_stages =
+      key == "train.micro_batch" || key == "parallel.sequence" || key == "parallel.zero";
   if (config.parallel.pipeline > 1 && !of_stages) return "pipeline stages do not go with it";
   return knob.why_unused(config);
 }

@@ -22,7 +22,11 @@ Monitor MonitorFrom(const config::RunConfig& config, std::span<const MetricInfo>
   const std::string& name = config.train.monitor;
   const MonitorMode mode = config.train.monitor_mode;
   std::vector<std::string> names;
-  std::string problem = "is no metric of this model";
+  std::string problem =
+      config.train.eval_every > 0
+          ? "is no metric of this model"
+          : "is no metric of training steps, and this run has no evaluations, which need held-out "
+            "data and train.eval_every";
   for (const EvaluatedMetric& metric : EvaluatedMetrics(metrics)) {
     if (metric.info.scalar() && metric.name == name) {
       const bool declared = metric.info.larger_is_better;

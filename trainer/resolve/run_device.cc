@@ -18,6 +18,7 @@
 #include "runtime/process_cores.h"
 #include "trainer/config/load.h"
 #include "trainer/config/rank_counts.h"
+#include "trainer/resolve/from_config.h"
 #include "trainer/resolve/known_gpus.h"
 
 namespace plimsoll::trainer {
@@ -113,6 +114,17 @@ void RequireFp8Units(const config::RunConfig& config) {
                                  ToString(config.amp.fp8_recipe), gpu, fmt::join(others, ", ")));
 }
 
+namespace {
+
+// Whether parts of the run's model share a parameter. ModelFrom refuses tensor ranks that cannot
+// share the model, but their mesh is listed, too.
+bool SharesParameters(config::RunConfig config) {
+  config.parallel.tensor = 1;
+  return ModelFrom(config)->shares_parameters();
+}
+
+}  // namespace
+
 Mesh MeshFrom(const config::RunConfig& config) {
   // Data ranks reduce maxima of tensors with delayed scales, and of weights whose codes they gather.
   const bool codes = config.amp.fp8_recipe != config::Fp8Recipe::kNone &&
@@ -122,8 +134,8 @@ Mesh MeshFrom(const config::RunConfig& config) {
   std::vector<MeshAxis> axes = {DataAxis(config.parallel.data_ranks(), maxima),
                                 TensorAxis(config.parallel.tensor_ranks())};
   // The ranks of a stage are consecutive.
-  if (config.parallel.pipeline > 1) {
-    axes.insert(axes.begin(), PipelineAxis(config.parallel.pipeline));
+  if (const int64_t stages = config.parallel.pipeline; stages > 1) {
+    axes.insert(axes.begin(), PipelineAxis(stages, SharesParameters(config)));
   }
   return Mesh(std::move(axes));
 }

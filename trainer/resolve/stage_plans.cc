@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <utility>
-
-#include "parallel/stage_balance.h"
 #include "trainer/resolve/budget_error.h"
 #include "trainer/resolve/channels.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/knobs.h"
 #include "trainer/resolve/run_budget.h"
 #include "trainer/resolve/run_costs.h"
+#include "trainer/resolve/smallest_stages.h"
 #include "trainer/resolve/stages_from.h"
 
 namespace plimsoll::trainer {
@@ -28,7 +26,8 @@ void RequireClosed(config::RunConfig config) {
 
 }  // namespace
 
-StagePlans::StagePlans(const config::RunConfig& config) : config_(config) {
+StagePlans::StagePlans(const config::RunConfig& config, const StepSolverOptions& options)
+    : config_(config), options_(options) {
   RequireClosed(config);
   RequireBudget(config);
   const std::unique_ptr<models::Model> model = ModelFrom(config);
@@ -37,27 +36,32 @@ StagePlans::StagePlans(const config::RunConfig& config) : config_(config) {
   budget_ = BudgetOf(config_);
   const int64_t beyond = Plan();
   if (beyond < 0) return;
-  Stage refused = std::move(stages_.back());
-  if (!config.parallel.stages.empty()) RefuseBudget(budget_, *refused.solver);
   const std::vector<double> even = config_.parallel.stages;
-  const parallel::ModelCosts costs = CostsOfBlocks(config_, *model);
-  std::vector<int64_t> most(even.size(), std::ssize(costs.blocks));
-  for (int64_t stage = beyond; stage >= 0; stage = Plan()) {
-    const auto at = static_cast<size_t>(stage);
-    most[at] = static_cast<int64_t>(config_.parallel.stages[at]) - 1;
-    const std::vector<int64_t> blocks = parallel::BalanceStages(costs, std::ssize(even), most);
-    if (blocks.empty()) RefuseBudget(budget_, *refused.solver);
-    config_.parallel.stages.assign(blocks.begin(), blocks.end());
+  const SmallestStages smallest = SmallestOfStages(config, LimitsOf(budget_), options.coarse);
+  config_.parallel.stages.assign(smallest.blocks.begin(), smallest.blocks.end());
+  if (!smallest.needs.Within(LimitsOf(budget_)) || Plan() >= 0) {
+    if (!options.coarse) RefuseStages(config, budget_, smallest);
+    stages_.clear();
+    for (int64_t stage = 0; stage < config_.parallel.pipeline; ++stage) {
+      Stage& made = AddStage();
+      made.plan = &made.solver->solver().Smallest(budget_);
+    }
   }
   division_ = fmt::format("parallel.stages: [{}], because with [{}] stage {} has no plan that fits",
                           fmt::join(config_.parallel.stages, ", "), fmt::join(even, ", "), beyond);
 }
 
+StagePlans::Stage& StagePlans::AddStage() {
+  options_.stage = std::ssize(stages_);
+  Stage& added = stages_.emplace_back();
+  added.solver = std::make_unique<StepSolver>(config_, options_);
+  return added;
+}
+
 int64_t StagePlans::Plan() {
   stages_.clear();
   for (int64_t stage = 0; stage < config_.parallel.pipeline; ++stage) {
-    Stage& made = stages_.emplace_back();
-    made.solver = std::make_unique<StepSolver>(config_, StepSolverOptions{.stage = stage});
+    Stage& made = AddStage();
     made.plan = made.solver->solver().Fastest(budget_);
     if (made.plan == nullptr) return stage;
   }

@@ -21,7 +21,12 @@ class StagePlans {
   // Plans the stages of a run that leaves checkpointing.policy to the budget. UserError without a
   // budget, and if another choice is open; with ExitCode::kBudgetNotMet when no division of the
   // blocks fits.
-  explicit StagePlans(const config::RunConfig& config);
+  explicit StagePlans(const config::RunConfig& config) : StagePlans(config, {}) {}
+  // Plans the stages by a quick search at built-in rates, to compare layouts. When no division
+  // fits, takes the smallest plans of the division that needs the fewest bytes.
+  static StagePlans Quick(const config::RunConfig& config) {
+    return StagePlans(config, {.built_in_rates = true, .coarse = true});
+  }
 
   // The run with the number of blocks of each stage filled in.
   const config::RunConfig& config() const { return config_; }
@@ -44,11 +49,16 @@ class StagePlans {
     const memory::Candidate* plan = nullptr;
   };
 
+  StagePlans(const config::RunConfig& config, const StepSolverOptions& options);
+
+  // Adds a stage without a plan.
+  Stage& AddStage();
   // Plans each stage. Returns the first stage for which no plan fits; −1 if all stages have a plan.
   int64_t Plan();
 
   Activity activity_{"looking for the fastest plan of each stage within memory.budget"};
   config::RunConfig config_;
+  StepSolverOptions options_;
   memory::Budget budget_;
   std::vector<Stage> stages_;
   std::string division_;  // text of the solver's division of blocks; empty if the division is the

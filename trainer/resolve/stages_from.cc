@@ -122,15 +122,6 @@ std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::M
   return made;
 }
 
-bool ShareTable(const config::RunConfig& config, const models::Model& model) {
-  const std::vector<int64_t> stages = StagesFrom(config, model);
-  if (stages.empty()) return false;
-  const std::vector<graph::Program> programs = LossPrograms(model, config.model.sequence());
-  return std::ranges::any_of(programs, [&](const graph::Program& program) {
-    return !parallel::StageMap(program, stages).OfEnds(graph::Role::kParameter).empty();
-  });
-}
-
 void RequireTrainedStages(const config::RunConfig& config, const models::Model& model,
                           const CompileOptions& options) {
   if (options.stages.empty() || options.frozen.empty()) return;

@@ -21,9 +21,6 @@ std::vector<int64_t> StagesFrom(const config::RunConfig& config, const models::M
 // Sets parallel.stages to StagesFrom.
 void ChooseStages(config::RunConfig& config, const models::Model& model);
 
-// Whether the first and the last stage both have a table whose gradients they sum.
-bool ShareTable(const config::RunConfig& config, const models::Model& model);
-
 // Throws a UserError if the first stage has nothing to train: no gradient would then cross the cut
 // after it, and the stage would wait for one.
 void RequireTrainedStages(const config::RunConfig& config, const models::Model& model,

@@ -9,11 +9,11 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "trainer/resolve/channels.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/gpu_profile.h"
 #include "trainer/resolve/knobs.h"
 #include "trainer/resolve/run_budget.h"
+#include "trainer/resolve/smallest_stages.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -144,29 +144,15 @@ Needs LimitsWith(const Change& change, Needs limits) {
   return limits;
 }
 
-// The needs of a changed run's smallest plan; nullopt if the change is impossible. A coarse search
-// is quick: a plan that fits by the coarse search also fits by the full search. The full search
-// finds how small the plan becomes.
+// The needs of a changed run's smallest plan, of all stages the largest; nullopt if the change is
+// impossible. A coarse search is quick: a plan that fits by the coarse search also fits by the full
+// search. The full search finds how small the plan becomes.
 std::optional<Needs> NeedsOf(RunConfig config, const Needs& limits, bool coarse) {
   try {
     if (!config.IsSet("parallel.nccl_max_ctas")) config.parallel.nccl_max_ctas.reset();
-    ChooseChannels(config);
-    const memory::DeviceProfile profile = ProfileFrom(config);
-    Needs most;  // the largest of all stages
-    for (int64_t stage = 0; stage < config.parallel.pipeline; ++stage) {
-      StepSolver solver(config, {.built_in_rates = true, .coarse = coarse, .stage = stage});
-      const memory::ExactPlan& plan =
-          *solver.solver()
-               .Smallest({profile.ArenaWithin(limits.process), limits.host, profile})
-               .exact;
-      // The full search may pass over a plan that the coarse one finds, for a plan that is
-      // predicted to be smaller but loses more to gaps between tensors.
-      const bool searched = coarse && config.checkpointing.policy == CheckpointPolicy::kAuto;
-      const int64_t margin = searched ? plan.needed_bytes / 100 : 0;
-      most.process = std::max(most.process, profile.ProcessBytes(plan.needed_bytes + margin));
-      most.host = std::max(most.host, plan.host_bytes);
-    }
-    return most;
+    // A changed run may divide its blocks otherwise.
+    if (!config.IsSet("parallel.stages")) config.parallel.stages.clear();
+    return SmallestOfStages(config, limits, coarse).needs;
   } catch (const UserError&) {
     return std::nullopt;
   }

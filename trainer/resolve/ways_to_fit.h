@@ -40,7 +40,8 @@ struct SmallestPlan {
 // `solver` is any solver of the run. It is used for the search if its rates are the built-in ones.
 SmallestPlan SmallestOf(StepSolver& solver, const Needs& limits);
 
-// A change to a run file, and the needs of the run's smallest plan with that change.
+// A change to a run file, and the needs of the run's smallest plan with that change: the largest
+// needs of its stages.
 struct Way {
   std::string text;               // "train.micro_batch: 1 with train.accumulate: 16"
   std::vector<std::string> sets;  // the change as --set takes it: "train.micro_batch=1"
@@ -63,7 +64,8 @@ struct WaysToFit {
 };
 
 // `needs` are the needs of the plan that exceeds one or both limits. A suggested change may give a
-// run without memory.budget a budget of 90 % of its GPU, because open choices need a budget.
+// run without memory.budget a budget of 90 % of its GPU, because open choices need a budget. A
+// change to a pipeline fits if all its stages do.
 WaysToFit FindWaysToFit(const config::RunConfig& config, const Needs& needs, const Needs& limits);
 
 }  // namespace plimsoll::trainer
