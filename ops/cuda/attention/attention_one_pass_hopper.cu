@@ -25,8 +25,8 @@
 // computed as one that ends where its padding begins: tiles and blocks of padding are left out, and
 // in the last ones padding becomes zeros before it is multiplied.
 //
-// Bytes: q, dout, lse and δ once for every 128 keys and k and v once for every 512 queries, mostly
-// from L2; 32 KB for dk and dv of 64 keys there and back, for each unit but one; out and dout once.
+// Bytes: q, dout, lse and δ once for every 128 keys and k and v once for every unit, mostly from
+// L2; 32 KB for dk and dv of 64 keys there and back, for each unit but one; out and dout once.
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
