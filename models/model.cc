@@ -45,14 +45,14 @@ nlohmann::ordered_json JsonOf(const SettingValue& value) {
 // on both sides of them.
 bool SharesParameters(const graph::Program& program) {
   const graph::Blocks blocks(program);
-  std::map<graph::TensorId, int> parts;  // by parameter
-  bool behind = false;
+  std::map<graph::TensorId, int> parts;  // maps a parameter to the first part that reads it
+  bool past_blocks = false;              // whether a block came before
   for (size_t n = 0; n < program.nodes().size(); ++n) {
     const graph::Node& node = program.nodes()[n];
     const int block = blocks.Of(n);
-    behind = behind || block != graph::kNoBlock;
+    past_blocks = past_blocks || block != graph::kNoBlock;
     if (node.op->view) continue;
-    const int part = block == graph::kNoBlock && behind ? blocks.count() : block;
+    const int part = block == graph::kNoBlock && past_blocks ? blocks.count() : block;
     for (const graph::TensorId input : graph::Present(node.inputs)) {
       const graph::TensorId id = program.Root(input);
       if (program.tensor(id).role != graph::Role::kParameter) continue;
