@@ -39,16 +39,8 @@ class PipelineTables : public testing::Test {
     static const std::map<int64_t, std::vector<int64_t>> blocks = {
         {2, {3, 1}}, {3, {1, 2, 1}}, {4, {1, 1, 1, 1}}};
     const int64_t stages = TestWorld().size() / (data * tensor);
-<<<<<<< HEAD
-    mesh_.emplace(Mesh({PipelineAxis(stages), DataAxis(data), TensorAxis(tensor)}));
+    mesh_.emplace(Mesh({PipelineAxis(stages, true), DataAxis(data), TensorAxis(tensor)}));
     mesh_->Use(run);
-=======
-    ranks_ = std::make_unique<runtime::MeshRanks>(
-        TestWorld(), Mesh({PipelineAxis(stages, true), DataAxis(data), TensorAxis(tensor)}));
-    ThreadPool pool(1);
-    ranks_->Connect(*runtime::MakeCpuDevice(pool), 0);
-    run.ranks = ranks_.get();
->>>>>>> ends
     run.stages = blocks.at(stages);
     run.executor.check_arena = true;
   }
