@@ -290,7 +290,7 @@ TEST(RankCallsOfStages, AreAlikeOnDataRanks) {
 
 // The first and the last of three stages, which share a table; the second one has none.
 TEST(RankCallsOfStages, SumTheGradientsOfTheirEnds) {
-  const Mesh mesh({PipelineAxis(3)});
+  const Mesh mesh({PipelineAxis(3, /*ends_share=*/true)});
   RankCall sum = SumOfStages("table.grad");
   sum.stream = kEndsAxis;
   const auto prove = [&](const Calls& last) {
