@@ -165,7 +165,7 @@ refused 'memory.budget' --set checkpointing.policy=auto
 refused 'rank 1: --set: memory.budget: .* the plan of stage 1 needs' --set parallel.stages=[1,4] --set memory.budget=800KiB
 grep -q 'exit code 3' refused.txt || fail "$(cat refused.txt)"
 [ ! -e refused ] || fail "a run that its second stage refuses leaves $(ls -A refused)"
-refused 'the smallest plan of stage 0 needs' --set checkpointing.policy=auto --set memory.budget=50KiB
+refused 'the smallest plan of stage 1 needs .* enough for every stage' --set checkpointing.policy=auto --set memory.budget=50KiB
 refused 'train.micro_batch: with pipeline stages' --set train.micro_batch=auto --set train.global_batch=8
 refused 'stages need a block each' --set model.layers=1
 refused 'but the model has 5' --set parallel.stages=[2,2]
