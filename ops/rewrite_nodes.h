@@ -26,14 +26,14 @@ int RewriteNodes(graph::Program& program, Rewrite rewrite) {
   return rewritten;
 }
 
-// Removes nodes[first] and replaces the last node by `last`. `behind` has the sorted indices
+// Removes nodes[first] and replaces the last node by `last`. `after` has the sorted indices
 // of the nodes between the two that move after `last`.
 inline void MoveAfter(std::vector<graph::Node>& nodes, size_t first,
-                      const std::vector<size_t>& behind, graph::Node last) {
+                      const std::vector<size_t>& after, graph::Node last) {
   std::vector<graph::Node> moved;
   size_t to = first;
   for (size_t i = first + 1; i + 1 < nodes.size(); ++i) {
-    if (std::binary_search(behind.begin(), behind.end(), i)) {
+    if (std::binary_search(after.begin(), after.end(), i)) {
       moved.push_back(std::move(nodes[i]));
     } else {
       nodes[to++] = std::move(nodes[i]);
