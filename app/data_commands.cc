@@ -37,6 +37,14 @@ void AddChatOptions(CLI::App& command, data::ChatOptions& chats) {
       ->check(CLI::IsMember({"assistant", "all"}));
 }
 
+// Options of commands that tokenise texts.
+void AddTextTokens(CLI::App& command, data::TextTokens& tokens) {
+  command.add_flag("!--no-begin", tokens.begins,
+                   "put no token before texts, though the tokenizer asks for one (data.begin)");
+  command.add_option("--end", tokens.end,
+                     "the token that ends texts; default: the tokenizer's own (data.end)");
+}
+
 void AddTokenize(CLI::App& command) {
   const auto o = std::make_shared<data::TokenizeOptions>();
   command
@@ -63,6 +71,10 @@ void AddTokenize(CLI::App& command) {
   command.add_flag("--header", o->header, "llm.c's form, with a header");
   command.add_flag("--overwrite", o->overwrite, "replace what is there");
   command.add_flag("!--no-end-of-text", o->end_of_text, "put nothing between documents");
+  AddTextTokens(command, o->text_tokens);
+  o->split.unreadable.way = "--skip-unreadable";
+  command.add_flag("--skip-unreadable", o->split.unreadable.skip,
+                   "leave out examples that cannot be read, and say how many");
   AddChatOptions(command, o->split.chats);
   command.callback([o] {
     const data::TokenizeResult result = data::Tokenize(*o, &PrintNote);
@@ -118,6 +130,7 @@ void AddInspectData(CLI::App& command) {
                      "line that ends examples where the tokenizer has no token for it");
   command.add_option("--color", o->color, "what carries loss in colour: auto, always or never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
+  AddTextTokens(command, o->examples.text_tokens);
   AddChatOptions(command, o->examples.chats);
   command.callback([o, &command] {
     const std::vector<std::string>& files = o->examples.files;
@@ -131,7 +144,8 @@ void AddInspectData(CLI::App& command) {
       return;
     }
     for (const char* option :
-         {"--examples", "--separator", "--color", "--chat-template", "--loss-on"}) {
+         {"--examples", "--separator", "--color", "--chat-template", "--loss-on", "--no-begin",
+          "--end"}) {
       if (command.count(option) == 0) continue;
       throw UserError(
           fmt::format("{}: is for examples (*.jsonl, *.json), and {} is read as a token "

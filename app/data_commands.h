@@ -9,6 +9,7 @@
 #include "data/chats/chat_template.h"
 #include "data/texts/documents.h"
 #include "data/texts/text_file.h"
+#include "data/tokenizers/begin_tokens.h"
 #include "data/tokenizers/tokenizer.h"
 #include "data/tokenizers/wordpiece_training.h"
 #include "data/tokens/token_file.h"
@@ -23,6 +24,7 @@ struct TokenizeOptions {
   std::string tokenizer = "byte";    // see LoadTokenizer
   std::string out;                   // output folder; created if missing
   SplitOptions split;                // with an eval_fraction of 0, no held-out files are written
+  TextTokens text_tokens = {};       // how texts begin and end
   bool end_of_text = true;           // put the tokenizer's end-of-text token after each text
   bool header = false;               // llm.c's form instead of plain ids
   int64_t shard_tokens = 100'000'000;
@@ -37,12 +39,11 @@ struct TokenizeResult {
 };
 
 // Writes OUT/train_000000.bin, … and OUT/val_000000.bin, …, and next to each file that has tokens
-// of prompts its mask FILE.mask (token_file.h). All files appear together at the end, or none if
+// of prompts its mask FILE.mask, and FILE.begin if documents begin with a token (token_file.h). All files appear together at the end, or none if
 // anything fails. If text was split into documents and the tokenizer has no end-of-text token
 // (bytes), the delimiter lines stay in the text. `say` gets progress lines, and may be empty.
 // UserErrors: nothing to read, a tokenizer that cannot be loaded, an OUT that cannot be written or
 // already holds such files.
-// files.
 TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say);
 
 // Result of `plimsoll data inspect` for a token file.
@@ -53,6 +54,7 @@ struct TokenFileSummary {
   int64_t tokens = 0;
   int64_t masked = 0;  // target tokens that carry no loss
   uint32_t max_id = 0;
+  std::vector<int32_t> begins;  // ids with which each document begins
   std::vector<int32_t> first;  // ids of the first tokens
   std::string first_text;      // text of the first tokens, if a tokenizer was given
   std::string ToString() const;
@@ -68,13 +70,14 @@ struct InspectExamplesOptions {
   std::vector<std::string> files;  // files or shell patterns
   std::string tokenizer;           // see LoadTokenizer
   ChatOptions chats;
+  TextTokens text_tokens = {};  // how texts begin and end
   std::string separator;  // SplitOptions::delimiter
   int64_t shown = 3;      // the number of examples to show, from the first
   bool colored = false;   // marks text that carries loss by terminal colours, otherwise by brackets
 };
 
 // Returns the text of each of the first examples, with the tokens that carry loss highlighted, and
-// their token counts; then the totals of all examples. Control characters are written as \x1b and
+// their token counts; then the totals of all examples, and why some cannot be read. Control characters are written as \x1b and
 // the like. UserErrors: those of tokenising the files.
 std::string InspectExamples(const InspectExamplesOptions& options, const Say& say);
 

@@ -12,6 +12,7 @@
 #include "app/data_commands.h"
 #include "base/amounts.h"
 #include "base/error.h"
+#include "data/texts/encode_examples.h"
 #include "data/texts/examples.h"
 #include "data/texts/open_texts.h"
 #include "data/tokenizers/unicode.h"
@@ -88,36 +89,52 @@ std::string InspectExamples(const InspectExamplesOptions& options, const Say& sa
     throw UserError(fmt::format("data inspect: {} holds no examples; name token files or *.jsonl",
                                 texts.files.front().path()));
   }
+  const std::string begins = Apply(options.text_tokens, *tokenizer);
   ExampleReader reader(options.chats, *tokenizer);
+  ExampleEncoder encoder(*tokenizer, options.separator);
+  UnreadableExamples unreadable({.skip = true, .way = "data.unreadable: skip"});
   std::string shown;
   TokenCounts all;
   int64_t number = 0, without_targets = 0, longest = 0;
   for (const MappedFile& file : texts.files) {
     ForEachExample(file, [&](std::string_view object, const std::string& where) {
       std::vector<TokenRun> runs;
-      EncodeExample(reader.Read(object, where), *tokenizer, options.separator,
-                    [&](std::span<const int32_t> ids, int64_t, bool carries_loss) {
-                      if (ids.empty()) return;
-                      if (runs.empty() || runs.back().carries_loss != carries_loss) {
-                        runs.push_back({.ids = {}, .carries_loss = carries_loss});
-                      }
-                      runs.back().ids.insert(runs.back().ids.end(), ids.begin(), ids.end());
-                    });
+      ++number;
+      const bool read = unreadable.Try([&] {
+        encoder.Encode(reader.Read(object, where),
+                       [&](std::span<const int32_t> ids, int64_t, bool carries_loss) {
+                         if (ids.empty()) return;
+                         if (runs.empty() || runs.back().carries_loss != carries_loss) {
+                           runs.push_back({.ids = {}, .carries_loss = carries_loss});
+                         }
+                         runs.back().ids.insert(runs.back().ids.end(), ids.begin(), ids.end());
+                       });
+      });
+      if (!read) return;
       const TokenCounts counts = CountOf(runs);
       all.tokens += counts.tokens;
       all.targets += counts.targets;
       without_targets += counts.targets == 0;
       longest = std::max(longest, counts.tokens);
-      if (number++ >= options.shown) return;
+      if (number > options.shown) return;
       shown += fmt::format("{}: {}\n{}\n", where, CountsText(counts),
                            Marked(runs, *tokenizer, options.colored));
     });
   }
   RequireExamples(texts.files, number);
+  unreadable.Require(number);
   shown += fmt::format("{}: {}; the longest has {}\n", Counted(number, "example"), CountsText(all),
                        Counted(longest, "token"));
   if (without_targets > 0) {
     shown += fmt::format("{} of them have no token that carries loss\n", without_targets);
+  }
+  if (!begins.empty() && !reader.chats()) shown += begins + "\n";
+  if (const std::string ends = WarningOfEnds(encoder, *tokenizer); !ends.empty()) {
+    shown += ends + "\n";
+  }
+  if (unreadable.count() > 0) {
+    shown += fmt::format("{} of them cannot be read; data.unreadable: skip leaves them out:{}\n",
+                         unreadable.count(), unreadable.List());
   }
   return shown;
 }

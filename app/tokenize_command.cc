@@ -1,5 +1,6 @@
 // The commands `plimsoll data tokenize`, and `plimsoll data inspect` for token files.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -22,16 +23,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kReportEvery = int64_t{8} << 20;  // bytes of text between progress lines
-constexpr std::string_view kMask = ".mask";         // suffix of a token file's mask (token_file.h)
 
-// Existing files OUT/NAME_*.bin and their masks. Shards left over from a longer earlier run would
+// Existing files OUT/NAME_*.bin and those next to them. Shards left over from a longer earlier run would
 // be read together with the new ones.
 std::vector<fs::path> ExistingShards(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     std::string name = entry.path().filename().string();
-    if (name.ends_with(kMask)) name.resize(name.size() - kMask.size());
+    for (const std::string_view next : {kMaskSuffix, kBeginSuffix}) {
+      if (name.ends_with(next)) name.resize(name.size() - next.size());
+    }
     const bool ours = name.rfind("train_", 0) == 0 || name.rfind("val_", 0) == 0;
     if (ours && name.ends_with(".bin")) found.push_back(entry.path());
   }
@@ -39,11 +41,14 @@ std::vector<fs::path> ExistingShards(const fs::path& folder) {
   return found;
 }
 
-// Writes a token file, and its mask if any of its tokens carries no loss.
+// Writes a token file, its mask if any of its tokens carries no loss, and the tokens with which
+// documents begin, if any.
 class Shard {
  public:
-  Shard(const std::string& path, const TokenFileForm& form, bool masked) : tokens_(path, form) {
-    if (masked) mask_ = std::make_unique<OutputFile>(path + std::string(kMask));
+  Shard(const std::string& path, const TokenFileForm& form, bool masked,
+        const std::vector<int32_t>& begins)
+      : tokens_(path, form), begins_(begins) {
+    if (masked) mask_ = std::make_unique<OutputFile>(path + std::string(kMaskSuffix));
   }
 
   void Append(std::span<const int32_t> ids, bool carries_loss) {
@@ -53,24 +58,38 @@ class Shard {
     ignores_ |= !carries_loss && !ids.empty();
   }
   void Finish() { tokens_.Finish(); }
-  // Moves the mask into place before the tokens: without it, all tokens would carry loss.
+  // Moves the files next to the tokens into place before these: without a mask, all tokens would
+  // carry loss.
   void Commit() {
-    const std::string mask = path() + std::string(kMask);
+    const std::string mask = path() + std::string(kMaskSuffix);
     std::error_code error;
     if (ignores_) {
       mask_->Commit();
     } else {
       fs::remove(mask, error);
     }
+    const std::string begin = path() + std::string(kBeginSuffix);
+    if (begins_.empty()) {
+      fs::remove(begin, error);
+    } else {
+      WriteWhole(begin, BeginsText(begins_));
+    }
     tokens_.Commit();
   }
 
   const std::string& path() const { return tokens_.path(); }
   int64_t tokens() const { return tokens_.tokens(); }
-  bool ignores() const { return ignores_; }
+  // The files that Commit() puts in place.
+  std::vector<fs::path> files() const {
+    std::vector<fs::path> all = {path()};
+    if (ignores_) all.emplace_back(path() + std::string(kMaskSuffix));
+    if (!begins_.empty()) all.emplace_back(path() + std::string(kBeginSuffix));
+    return all;
+  }
 
  private:
   TokenFileWriter tokens_;
+  std::vector<int32_t> begins_;
   std::unique_ptr<OutputFile> mask_;
   bool ignores_ = false;
 };
@@ -79,12 +98,13 @@ class Shard {
 class ShardWriter {
  public:
   ShardWriter(fs::path folder, std::string name, TokenFileForm form, const TokenizeOptions& options,
-              bool masked)
+              bool masked, std::vector<int32_t> begins)
       : folder_(std::move(folder)),
         name_(std::move(name)),
         form_(form),
         shard_tokens_(options.shard_tokens),
-        masked_(masked) {}
+        masked_(masked),
+        begins_(std::move(begins)) {}
 
   void Append(std::span<const int32_t> ids, bool carries_loss) {
     if (!carries_loss) ignored_ += std::ssize(ids);
@@ -92,7 +112,7 @@ class ShardWriter {
       if (shards_.empty() || shards_.back().tokens() == shard_tokens_) {
         if (!shards_.empty()) shards_.back().Finish();
         const std::string file = fmt::format("{}_{:06}.bin", name_, shards_.size());
-        shards_.emplace_back((folder_ / file).string(), form_, masked_);
+        shards_.emplace_back((folder_ / file).string(), form_, masked_, begins_);
       }
       const int64_t room = shard_tokens_ - shards_.back().tokens();
       const size_t count = std::min(ids.size(), static_cast<size_t>(room));
@@ -106,14 +126,13 @@ class ShardWriter {
     if (!shards_.empty()) shards_.back().Finish();
   }
 
-  // Moves the token files into place and returns them; `written` also gets their masks.
+  // Moves the token files into place and returns them; `written` also gets the files next to them.
   std::vector<std::string> Commit(std::set<fs::path>& written) {
     std::vector<std::string> files;
     for (Shard& shard : shards_) {
       shard.Commit();
       files.push_back(shard.path());
-      written.insert(shard.path());
-      if (shard.ignores()) written.insert(shard.path() + std::string(kMask));
+      for (const fs::path& file : shard.files()) written.insert(file);
     }
     return files;
   }
@@ -127,6 +146,7 @@ class ShardWriter {
   TokenFileForm form_;
   int64_t shard_tokens_;
   bool masked_;
+  std::vector<int32_t> begins_;
   std::vector<Shard> shards_;
   int64_t tokens_ = 0, ignored_ = 0;
 };
@@ -156,6 +176,7 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
         fmt::format("--shard-tokens {}: a shard needs at least 2 tokens", options.shard_tokens));
   }
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(options.tokenizer);
+  const std::string begins = Apply(options.text_tokens, *tokenizer);
   const Texts texts = OpenTexts(options.inputs, options.exclude, "data tokenize", say);
   if (texts.examples && !options.end_of_text) {
     throw UserError(
@@ -195,13 +216,17 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   TokenFileForm form;
   form.width = result.width;
   form.header = options.header;
-  ShardWriter train(folder, "train", form, options, texts.examples);
-  ShardWriter eval(folder, "val", form, options, texts.examples);
+  // Chats begin as their template says.
+  const std::vector<int32_t> none;
+  const std::vector<int32_t>& before = split.chats ? none : tokenizer->facts().begins;
+  ShardWriter train(folder, "train", form, options, texts.examples, before);
+  ShardWriter eval(folder, "val", form, options, texts.examples, before);
 
   if (const std::string note = NoteOfEnds(texts, *tokenizer, options.split.delimiter);
       say && !note.empty()) {
     say(fmt::format("tokenize: {}\n", note));
   }
+  if (say && !begins.empty()) say(fmt::format("tokenize: {}\n", begins));
   const bool several = split.train.size() + split.eval.size() > 1;
   if (say && !texts.examples && options.end_of_text && !tokenizer->EndOfText() && several) {
     say(fmt::format("tokenize: the tokenizer has no token that ends texts: {}\n",
@@ -209,16 +234,25 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
                                     : std::string("nothing parts documents")));
   }
   Progress report(say, result.bytes);
+  const auto warn = [&](const std::string& text) {
+    if (say && !text.empty()) say(fmt::format("tokenize: {}\n", text));
+  };
+  if (split.unreadable.count() > 0) {
+    warn(split.unreadable.Summary(split.examples) + ":" + split.unreadable.List());
+  }
   const auto write = [&](const DocumentList& documents, ShardWriter* writer) {
-    EncodeTexts(texts, split, documents, *tokenizer,
-                {.delimiter = options.split.delimiter,
-                 .end_of_text = options.end_of_text,
-                 .name = "data tokenize"},
-                [&](std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss) {
+    const EncodingNotes notes = EncodeTexts(
+        texts, split, documents, *tokenizer,
+        {.delimiter = options.split.delimiter,
+         .end_of_text = options.end_of_text,
+         .unreadable = options.split.unreadable},
+        [&](std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss) {
                   writer->Append(ids, carries_loss);
                   report.Add(text_bytes, train.tokens() + eval.tokens());
                 });
     writer->Finish();
+    warn(notes.unreadable.Summary(documents.size()));
+    warn(notes.ends);
   };
   write(split.train, &train);
   write(split.eval, &eval);
@@ -237,7 +271,7 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
         fmt::format("tokenize: {}, of prompts or of other turns, {} no loss, as {} next "
                     "to a token file says\n",
                     Counted(result.ignored_tokens, "token"),
-                    result.ignored_tokens == 1 ? "carries" : "carry", kMask));
+                    result.ignored_tokens == 1 ? "carries" : "carry", kMaskSuffix));
   }
   if (say) {
     say(fmt::format(
@@ -257,6 +291,7 @@ std::string TokenFileSummary::ToString() const {
                                 8 * width, header ? " with llm.c header" : "", max_id);
   if (masked > 0) out += fmt::format("ignored as targets: {} (from {}.mask)\n", masked, path);
   out += fmt::format("first ids:{}\n", ids);
+  if (!begins.empty()) out += fmt::format("documents begin with ids {}\n", fmt::join(begins, " "));
   if (!first_text.empty()) out += fmt::format("first text: {}\n", first_text);
   return out;
 }
@@ -293,6 +328,7 @@ TokenFileSummary InspectTokenFile(const std::string& path, const TokenFileOption
   summary.tokens = file->size();
   summary.masked = file->size() - file->CountTargets(0, file->size());
   summary.max_id = file->MaxId();
+  summary.begins = ReadBegins(path);
   summary.first.resize(static_cast<size_t>(std::clamp<int64_t>(first, 0, file->size())));
   file->Read(0, static_cast<int64_t>(summary.first.size()), summary.first.data());
   if (tokenizer != nullptr) {

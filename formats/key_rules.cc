@@ -30,12 +30,12 @@ std::string TextOf(const json& value) {
   return Printable(value.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-// Warns once for each text, since a run may read a folder several times.
-void WarnOnce(const std::string& text) {
+// Warns once for each `subject`, since a run may read a folder several times.
+void WarnOnce(const std::string& subject, const std::string& text) {
   static std::mutex mutex;
   static std::set<std::string> said;
   const std::lock_guard lock(mutex);
-  if (said.insert(text).second) PrintWarning(text);
+  if (said.insert(subject).second) PrintWarning(text);
 }
 
 }  // namespace
@@ -46,9 +46,10 @@ void CheckKeys(const JsonObject& file, std::span<const KeyRule> rules, UnknownKe
         std::ranges::find_if(rules, [&](const KeyRule& one) { return MatchesGlob(one.key, key); });
     if (rule == rules.end()) {
       if (IsEmpty(value)) continue;
-      if (unknown == UnknownKeys::kNamed) {
-        WarnOnce(fmt::format("{}: is a key that Plimsoll doesn't know; it changes nothing here",
-                             file.PlaceOf(key)));
+      if (unknown != UnknownKeys::kRefused) {
+        const std::string text = fmt::format(
+            "{}: is a key that Plimsoll doesn't know; it changes nothing here", file.PlaceOf(key));
+        WarnOnce(unknown == UnknownKeys::kNamedOnce ? key : text, text);
         continue;
       }
       file.Fail(key, fmt::format("is {}, a key that Plimsoll doesn't know; remove it from the file "

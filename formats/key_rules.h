@@ -39,6 +39,7 @@ constexpr KeyRule Harmless(std::string_view key, std::string_view why) {
 enum class UnknownKeys {
   kRefused,  // for files in which any key may change numbers
   kNamed,    // for files in which users and programs store notes: a warning names the key once
+  kNamedOnce,  // for records of many, such as lines: one warning for the key in all of them
 };
 
 // Throws a UserError that names the file and the key if a rule refuses the value. If several

@@ -43,6 +43,8 @@ bool KeepsDocumentsApart(const Settings& s) {
   return s.Has(kDocumentsApart) && s.Bool(kDocumentsApart);
 }
 
+bool DrawsDropout(const Settings& s) { return !s.Has(kDrawsDropout) || s.Bool(kDrawsDropout); }
+
 std::optional<ops::PreferenceOptions> PreferenceOf(const Settings& s) {
   if (!s.Has(kPreferenceLoss)) return std::nullopt;
   return ops::PreferenceOptions{
@@ -70,6 +72,7 @@ ModelSpec SpecOf(const std::string& family, const Settings& s) {
   spec.dropout = DropoutRatesOf(s);
   spec.documents_apart = KeepsDocumentsApart(s);
   spec.preference = PreferenceOf(s);
+  spec.draws_dropout = DrawsDropout(s);
   if (s.Has("rope_theta")) spec.rope_theta = s.Float("rope_theta");
   if (s.Has("rope_type") && s.Text("rope_type") == "linear") {
     spec.rope_scaling = RopeScaling::Linear(s.Float("rope_factor"));
@@ -188,6 +191,7 @@ std::unique_ptr<Model> FromConfig(const LanguageFamily& family, const JsonObject
   spec.dropout = DropoutRatesOf(settings);
   spec.documents_apart = KeepsDocumentsApart(settings);
   spec.preference = PreferenceOf(settings);
+  spec.draws_dropout = DrawsDropout(settings);
   if (!settings.Has("sequence")) settings.Set("sequence", spec.max_sequence);
   settings.Derive("max_sequence", spec.max_sequence);
   const int64_t stored = spec.vocab;

@@ -22,7 +22,10 @@ class LanguageModel : public Model {
  public:
   const ModelSpec& spec() const { return spec_; }
 
-  DropoutRates dropout() const override { return spec_.dropout; }
+  DropoutRates dropout() const override {
+    return spec_.draws_dropout ? spec_.dropout : DropoutRates();
+  }
+  DropoutRates configured_dropout() const override { return spec_.dropout; }
   std::optional<ops::PreferenceOptions> preference() const override { return spec_.preference; }
   std::optional<TextSizes> text_sizes() const override {
     return TextSizes{spec_.vocab, spec_.max_sequence};
@@ -78,6 +81,8 @@ inline constexpr const char* kPreferenceLoss = "preference.loss";
 inline constexpr const char* kPreferenceBeta = "preference.beta";
 inline constexpr const char* kPreferenceSmoothing = "preference.label_smoothing";
 inline constexpr const char* kPreferenceSftWeight = "preference.sft_weight";
+// The name of a bool setting that becomes ModelSpec::draws_dropout.
+inline constexpr const char* kDrawsDropout = "draws_dropout";
 
 // The value of ModelSpec::windowed in which each `pattern`-th layer has no window.
 std::vector<bool> WindowedLayers(int64_t layers, int64_t pattern);

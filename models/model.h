@@ -239,6 +239,8 @@ class Model {
 
   // The dropout probabilities of the forward pass.
   virtual DropoutRates dropout() const { return {}; }
+  // The rates of the model's configuration, also if training draws no masks.
+  virtual DropoutRates configured_dropout() const { return dropout(); }
   // Options of the preference loss. nullopt: the model does not learn preferences.
   virtual std::optional<ops::PreferenceOptions> preference() const { return std::nullopt; }
   // Sizes of a decoder. nullopt: the model is not a decoder.

@@ -89,6 +89,7 @@ struct ModelSpec {
   // Training and evaluation learn preferences. Rows hold pairs of documents, and documents_apart is
   // set; the program then has the inputs "positions" and "reference".
   std::optional<ops::PreferenceOptions> preference;
+  bool draws_dropout = true;  // false: training draws no masks, whatever the rates
 
   // Ids of special tokens, which are copied between checkpoint folders. Absent or empty: unknown.
   std::optional<int64_t> begin_token;

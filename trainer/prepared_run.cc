@@ -38,7 +38,7 @@ PreparedRun::PreparedRun(const ResolvedRun& resolved, DeviceStart& device_start,
       under_way_(UnderWay("reading the data", "data")),
       feed(config, *model, ranks.position()) {
   if (ranks.first()) {
-    for (const std::string& unused : UnusedKeys(config, feed.source())) PrintWarning(unused);
+    for (const std::string& warning : DataWarnings(config, feed.source())) PrintWarning(warning);
   }
   TakeClassNames();
   DescribeItself();
@@ -123,6 +123,11 @@ void PreparedRun::ComputeReferences(const RunDirectory& directory) {
   const PreferenceRows rows = feed.source().PreferenceRows();
   if (resumed != nullptr || rows.empty()) return;
   const Stage stage("references");
+  if (ranks.first() && model->configured_dropout().any() && !model->dropout().any()) {
+    PrintProgress(
+        "dropout: off, since the reference has none; the model's own with preference.dropout: "
+        "model\n");
+  }
   int64_t tenths = 0;
   references = ReferenceLogProbs::Compute(
       *session, rows, ranks, record.base, [&](int64_t done, int64_t all) {
@@ -147,6 +152,7 @@ void PreparedRun::PrepareEvaluation() {
   }
   try {
     tokenizer = TokenizerFor(*model, config.data.tokenizer);
+    Apply(TextTokensFrom(config.data), *tokenizer);
   } catch (const UserError& error) {
     throw config.Error("data.tokenizer", error.what());
   }

@@ -148,7 +148,8 @@ void SaveInputFiles(const EndedRun& run, const std::string& folder) {
         adapts ? nullptr : run.source.image_preparation();
     data::WritePreparation(pictures == nullptr ? "" : data::PreparationText(*pictures), folder);
     const CopiedTokenizer tokenizer = CopiedTokenizerFor(
-        run.model, run.config.data.tokenizer, ChatTemplateText(run.config.data.chat_template));
+        run.model, run.config.data.tokenizer, run.config.data,
+        ChatTemplateText(run.config.data.chat_template));
     WriteTokenizerFiles(tokenizer, folder);
     if (adapts) return;
     WriteGenerationConfig(

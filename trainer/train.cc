@@ -21,8 +21,10 @@
 #include "trainer/resolve/ranks.h"
 #include "trainer/resolve/resolved_run.h"
 #include "trainer/resolve/run_device.h"
+#include "trainer/save_and_resume/earlier_defaults.h"
 #include "trainer/save_and_resume/resume.h"
 #include "trainer/save_and_resume/save_snapshot.h"
+#include "trainer/step/adapter.h"
 #include "trainer/training_loop.h"
 
 namespace plimsoll::trainer {
@@ -45,17 +47,22 @@ ExitCode Train(const config::Loaded& loaded, runtime::World& world, const TrainO
     const auto path = FindSnapshot(options.resume, config, world);
     if (path) resumed.emplace(*path, config.run.dir);
   }
+  if (!resumed) RequireAdapterNamed(config);
   if (!resumed || !resumed->continues) directory.RequireReplaceable(config);
   const Resumed* from = resumed ? &*resumed : nullptr;
   config::Loaded kept_run = loaded;
-  if (resumed && KeepPacking(kept_run.config, resumed->record)) {
+  if (resumed) {
+    const std::vector<std::string> kept =
+        KeepEarlierDefaults(kept_run.config, resumed->record.config);
     // Packed rows and windows have epochs of different lengths.
-    CountEpochs(kept_run, world.size());
+    if (kept_run.config.data.packing != config.data.packing) CountEpochs(kept_run, world.size());
     kept_run.resolved_yaml = config::ToYaml(kept_run.config);
     config = kept_run.config;
     CheckMesh(config, world.size());
     model = ModelFrom(config);
-    if (first) PrintProgress("data.packing: concatenate, as the run began\n");
+    for (const std::string& line : kept) {
+      if (first) PrintProgress(fmt::format("{}, as the run began\n", line));
+    }
   }
   const config::RunConfig open = config;
   if (resumed) {

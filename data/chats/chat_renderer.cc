@@ -158,6 +158,8 @@ ChatRenderer::ChatRenderer(const ChatOptions& options, const Tokenizer& tokenize
 
 ChatRenderer::~ChatRenderer() = default;
 
+bool ChatRenderer::ended() const { return child_->pid < 0; }
+
 bool ChatRenderer::dated() const {
   const char* const fixed = std::getenv("SOURCE_DATE_EPOCH");
   return template_.text.find("strftime_now") != template_.text.npos &&
@@ -179,6 +181,7 @@ std::vector<TextPiece> ChatRenderer::Render(const Chat& chat, bool answered,
     messages.push_back({{"role", message.role}, {"content", message.content}});
   }
   Json request = {{"messages", std::move(messages)}, {"prompt", chat.prompt}};
+  if (!chat.variables.empty()) request["variables"] = Json::parse(chat.variables);
   if (answered) request["answered"] = true;
   Send(request.dump(), where);
   const Json answer = Json::parse(Receive(where));
@@ -232,6 +235,8 @@ std::string ChatRenderer::Receive(const std::string& where) {
     const int ready = left.count() <= 0 ? 0 : poll(&wait, 1, static_cast<int>(left.count()));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) {
+      kill(child_->pid, SIGKILL);  // a later answer would be taken for that to the next chat
+      child_->End();
       throw UserError(fmt::format(
           "{}{}: the chat template was not done after {} s; give one that "
           "comes to an end",

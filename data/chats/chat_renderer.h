@@ -50,6 +50,8 @@ class ChatRenderer {
 
   // The template's name, for messages.
   const std::string& name() const { return template_.name; }
+  // True if the process has ended, after an error, so that it renders no further chat.
+  bool ended() const;
   // True if the template asks for the date and SOURCE_DATE_EPOCH does not fix the date. The texts
   // of chats may then change from day to day.
   bool dated() const;

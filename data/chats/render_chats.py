@@ -9,7 +9,7 @@ pieces, with whether each piece carries loss:
 
     {"messages": [{"role", "content"}, …], "prompt": 0}  →  {"pieces": [[text, true], …]}
 
-With "answered": true the text ends with the beginning of the assistant's next turn, and nothing in it carries loss.
+"variables" are further variables of the template for this chat. With "answered": true the text ends with the beginning of the assistant's next turn, and nothing in it carries loss.
 
 A failure is answered by {"error": what the template says} or {"refused": what this script says}.
 """
@@ -97,12 +97,14 @@ class Renderer:
         self.variables = setup["variables"]
         self.assistant_only = setup["loss_on"] == "assistant"
         self.limit = setup["text_limit"]
+        self.of_chat = {}  # variables of the chat that is rendered
 
     def render(self, messages, prompted=False):
         """Renders the messages. `prompted`: appends the beginning of the assistant's next turn."""
         parts, size = [], 0
+        variables = {**self.variables, **self.of_chat}
         for part in self.template.generate(messages=messages, tools=None, documents=None,
-                                           add_generation_prompt=prompted, **self.variables):
+                                           add_generation_prompt=prompted, **variables):
             size += len(part)
             if size > self.limit:
                 raise Refused(f"its text is longer than {self.limit} characters")
@@ -110,6 +112,7 @@ class Renderer:
         return "".join(parts)
 
     def asked(self, chat):
+        self.of_chat = chat.get("variables", {})
         if chat.get("answered"):
             return [[self.render(chat["messages"], prompted=True), False]]
         return self.pieces(chat["messages"], chat["prompt"])
@@ -118,6 +121,10 @@ class Renderer:
         text = self.render(messages)
         if not text:
             raise Refused("the template writes nothing for it")
+        for k, message in enumerate(messages):
+            if message["role"] == "developer" and message["content"].strip() not in text:
+                raise Refused(f"messages[{k}]: the template leaves out the words of role developer; give them the role "
+                              "system, or give another template")
         if not self.assistant_only:
             return [[text, True]]
         if not any(message["role"] == "assistant" for message in messages[prompt:]):

@@ -23,6 +23,7 @@
 #include "base/scratch_file.h"
 #include "data/chats/chat_template.h"
 #include "data/texts/text_file.h"
+#include "data/texts/unreadable_examples.h"
 
 namespace plimsoll::data {
 
@@ -78,6 +79,7 @@ struct SplitOptions {
   double eval_fraction = 0;  // in [0, 1)
   uint64_t seed = 1;
   ChatOptions chats = {};  // how chats among examples are rendered
+  OnUnreadable unreadable = {};  // what an example that cannot be read does
 };
 
 // A list of documents in a given order.
@@ -115,6 +117,8 @@ struct DocumentSplit {
   bool chats = false;        // whether any example is a chat
   // Whether texts may contain the day on which they were read (ChatRenderer::dated).
   bool dated = false;
+  int64_t examples = 0;  // the number of examples, with those that cannot be read
+  UnreadableExamples unreadable = {};
 };
 
 // Splits the documents of `texts`, at least one of which must not be empty; they must outlive the

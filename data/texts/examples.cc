@@ -11,7 +11,8 @@
 
 #include "base/error.h"
 #include "data/chats/chat.h"
-#include "data/chats/span_tokens.h"
+#include "data/texts/encode_examples.h"
+#include "data/texts/example_members.h"
 #include "data/texts/json_elements.h"
 #include "data/texts/preference_pairs.h"
 #include "formats/compression.h"
@@ -64,6 +65,7 @@ std::string FormOf(const formats::JsonObject& object) {
 Example ParseExample(std::string_view line, const std::string& where) {
   const formats::JsonObject object = formats::JsonObject::FromText(line, where);
   const std::string form = FormOf(object);
+  CheckMembers(object, form);
   Example example;
   if (form == "text") {
     example.completion = object.RequireString("text");
@@ -84,6 +86,7 @@ Example ParseExample(std::string_view line, const std::string& where) {
       example.chat = ParseChat(object, form);
       return example;
     }
+    RequireNoChat(object);
     example.completion = object.RequireString(form);
     example.prompt = object.RequireString("prompt");
   }
@@ -95,115 +98,17 @@ Example ParseExample(std::string_view line, const std::string& where) {
   return example;
 }
 
-// Writes the result of ExampleReader: a JSON array of the example's place, whether it is a chat,
-// and for each piece its text and whether it carries loss.
-std::string Write(const std::string& where, bool chat, std::span<const TextPiece> pieces) {
-  nlohmann::json record = {where, chat};
-  for (const TextPiece& piece : pieces) {
-    record.push_back(piece.text);
-    record.push_back(piece.carries_loss);
+// Returns the result of read(), whose UserErrors are about one example.
+template <typename Read>
+auto OfExample(const Read& read) {
+  try {
+    return read();
+  } catch (const UserError& error) {
+    throw UnreadableExample(error.what());
   }
-  return record.dump();
-}
-
-struct ReadExample {
-  std::string where;
-  bool chat = false;
-  std::vector<TextPiece> pieces;
-};
-
-ReadExample Parse(std::string_view text) {
-  const nlohmann::json record = nlohmann::json::parse(text);
-  ReadExample example = {.where = record.at(0), .chat = record.at(1), .pieces = {}};
-  for (size_t i = 2; i + 1 < record.size(); i += 2) {
-    example.pieces.push_back({.text = record.at(i), .carries_loss = record.at(i + 1)});
-  }
-  return example;
 }
 
 bool HoldsArray(std::string_view path) { return LowerName(path).ends_with(".json"); }
-
-void EncodeChat(const ReadExample& example, int64_t text_bytes, const Tokenizer& tokenizer,
-                ExampleSink sink) {
-  const auto tokens = EncodePieces(example.pieces, tokenizer);
-  if (!tokens) {
-    throw UserError(
-        fmt::format("{}: the tokenizer changes this chat so that the tokens of the assistant's "
-                    "turns cannot be told; use a byte-level BPE tokenizer, or data.loss_on: all",
-                    example.where));
-  }
-  const std::span<const int32_t> ids = tokens->ids;
-  size_t begin = 0;
-  for (size_t i = 0; i < example.pieces.size(); ++i) {
-    const size_t end = tokens->ends[i];
-    const bool last = i + 1 == example.pieces.size();
-    sink(ids.subspan(begin, end - begin), last ? text_bytes : 0, example.pieces[i].carries_loss);
-    begin = end;
-  }
-}
-
-// Appends the ids of a text and of what ends it.
-void EncodeWithEnd(const std::string& text, const Tokenizer& tokenizer,
-                   const std::string& delimiter, Tokenizer::Place place,
-                   std::vector<int32_t>* ids) {
-  const std::optional<int32_t> end = tokenizer.EndOfText();
-  if (end) {
-    tokenizer.Encode(text, ids, place);
-    ids->push_back(*end);
-  } else {
-    tokenizer.Encode(text + (delimiter.empty() ? "\n" : DelimiterAfter(text, delimiter)), ids,
-                     place);
-  }
-}
-
-size_t CommonBeginning(std::span<const int32_t> a, std::span<const int32_t> b) {
-  return static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
-}
-
-// Encodes a preference pair. In a chat, the answer begins where the ids of the prompt (with the
-// beginning of the assistant's turn) and the ids of the complete chat first differ, as in TRL; this
-// place is the same in both chats.
-void EncodePair(const PairTexts& pair, int64_t text_bytes, const Tokenizer& tokenizer,
-                const std::string& delimiter, ExampleSink sink) {
-  const std::vector<int32_t> prompt = tokenizer.Encode(pair.prompt);
-  std::vector<int32_t> chosen, rejected;
-  size_t begin = prompt.size();
-  if (pair.chat) {
-    chosen = tokenizer.Encode(pair.chosen);
-    rejected = tokenizer.Encode(pair.rejected);
-    begin = std::min(CommonBeginning(prompt, chosen), CommonBeginning(prompt, rejected));
-  } else {
-    const Tokenizer::Place place =
-        pair.prompt.empty() ? Tokenizer::Place::kStart : Tokenizer::Place::kWithin;
-    chosen = rejected = prompt;
-    EncodeWithEnd(pair.chosen, tokenizer, delimiter, place, &chosen);
-    EncodeWithEnd(pair.rejected, tokenizer, delimiter, place, &rejected);
-  }
-  const int64_t of_chosen = text_bytes / 2;
-  const auto write = [&](std::span<const int32_t> ids, int64_t bytes) {
-    sink(ids.first(begin), 0, false);
-    sink(ids.subspan(begin), bytes, true);
-  };
-  write(chosen, of_chosen);
-  write(rejected, text_bytes - of_chosen);
-}
-
-void EncodeCompletion(const ReadExample& example, int64_t text_bytes, const Tokenizer& tokenizer,
-                      const std::string& delimiter, ExampleSink sink) {
-  const std::optional<int32_t> end = tokenizer.EndOfText();
-  std::vector<int32_t> ids;
-  Tokenizer::Place place = Tokenizer::Place::kStart;
-  for (size_t i = 0; i < example.pieces.size(); ++i) {
-    const bool last = i + 1 == example.pieces.size();
-    std::string text = example.pieces[i].text;
-    if (last && !end) text += delimiter.empty() ? "\n" : DelimiterAfter(text, delimiter);
-    ids.clear();
-    tokenizer.Encode(text, &ids, place);
-    if (last && end) ids.push_back(*end);
-    sink(ids, last ? text_bytes : 0, example.pieces[i].carries_loss);
-    place = Tokenizer::Place::kWithin;
-  }
-}
 
 }  // namespace
 
@@ -243,7 +148,8 @@ void ForEachExample(const MappedFile& file,
   }
 }
 
-void ExampleReader::StartRenderer(const std::string& where) {
+ChatRenderer& ExampleReader::Renderer(const std::string& where) {
+  if (renderer_) return *renderer_;
   try {
     ChatOptions options = chats_;
     // A preference pair needs only the texts of its chats, not the spans of the turns.
@@ -252,34 +158,54 @@ void ExampleReader::StartRenderer(const std::string& where) {
   } catch (const UserError& error) {
     throw UserError(fmt::format("{}: {}", where, error.what()));
   }
+  has_chats_ = true;
+  dated_ |= renderer_->dated();
+  return *renderer_;
+}
+
+template <typename Render>
+auto ExampleReader::WithRenderer(const std::string& where, const Render& render) {
+  ChatRenderer& renderer = Renderer(where);
+  try {
+    return render(renderer);
+  } catch (const UserError& error) {
+    if (renderer.ended()) renderer_.reset();  // the next chat starts another process
+    throw UnreadableExample(error.what());
+  }
 }
 
 std::string ExampleReader::ReadPair(std::string_view object, const std::string& where) {
-  const PreferencePair pair = ParsePreferencePair(object, where);
+  const PreferencePair pair = OfExample([&] { return ParsePreferencePair(object, where); });
   if (!pair.chat()) return WritePair({where, false, pair.prompt, pair.chosen, pair.rejected});
-  if (!renderer_) StartRenderer(where);
-  const auto text = [&](const std::vector<ChatMessage>& answer) {
-    Chat chat = {.messages = pair.prompt_messages, .prompt = pair.prompt_messages.size()};
-    chat.messages.insert(chat.messages.end(), answer.begin(), answer.end());
-    return renderer_->Render(chat, where).front().text;
-  };
-  return WritePair({where, true, renderer_->RenderPrompt({.messages = pair.prompt_messages}, where),
-                    text(pair.chosen_messages), text(pair.rejected_messages)});
+  return WithRenderer(where, [&](ChatRenderer& renderer) {
+    Chat chat = {.messages = pair.prompt_messages,
+                 .prompt = pair.prompt_messages.size(),
+                 .variables = pair.variables};
+    const std::string prompt = renderer.RenderPrompt(chat, where);
+    const auto text = [&](const std::vector<ChatMessage>& answer) {
+      Chat whole = chat;
+      whole.messages.insert(whole.messages.end(), answer.begin(), answer.end());
+      return renderer.Render(whole, where).front().text;
+    };
+    return WritePair({where, true, prompt, text(pair.chosen_messages),
+                      text(pair.rejected_messages)});
+  });
 }
 
 std::string ExampleReader::Read(std::string_view object, const std::string& where) {
   if (chats_.pairs) return ReadPair(object, where);
-  const Example example = ParseExample(object, where);
+  Example example = OfExample([&] { return ParseExample(object, where); });
   if (example.chat) {
-    if (!renderer_) StartRenderer(where);
-    return Write(where, true, renderer_->Render(*example.chat, where));
+    return WithRenderer(where, [&](ChatRenderer& renderer) {
+      return WriteExample({where, true, renderer.Render(*example.chat, where)});
+    });
   }
   std::vector<TextPiece> pieces;
   if (!example.prompt.empty()) {
     pieces.push_back({.text = example.prompt, .carries_loss = chats_.loss_on == LossOn::kAll});
   }
   pieces.push_back({.text = example.completion, .carries_loss = true});
-  return Write(where, false, pieces);
+  return WriteExample({where, false, std::move(pieces)});
 }
 
 void RequireExamples(const std::vector<MappedFile>& files, int64_t count) {
@@ -300,27 +226,37 @@ void RequireExamples(const std::vector<MappedFile>& files, int64_t count) {
 }
 
 FoundExamples FindExamples(const std::vector<MappedFile>& files, const ChatOptions& chats,
-                           const Tokenizer& tokenizer) {
+                           const OnUnreadable& unreadable, const Tokenizer& tokenizer) {
   auto index = std::make_shared<DocumentIndex>(files);
   ExampleReader reader(chats, tokenizer);
+  FoundExamples found = {.index = index, .unreadable = UnreadableExamples(unreadable)};
   for (const MappedFile& file : files) {
     ForEachExample(file, [&](std::string_view object, const std::string& where) {
-      index->Append(reader.Read(object, where));
+      found.unreadable.Try([&] { index->Append(reader.Read(object, where)); });
     });
   }
-  RequireExamples(files, index->size());
+  found.examples = index->size() + found.unreadable.count();
+  RequireExamples(files, found.examples);
+  found.unreadable.Require(found.examples);
   index->Finish();
-  return {.index = std::move(index), .chats = reader.chats(), .dated = reader.dated()};
+  found.chats = reader.chats();
+  found.dated = reader.dated();
+  return found;
 }
 
 void CheckFirstExample(std::string_view start, const std::string& path, const ChatOptions& chats,
-                       const Tokenizer& tokenizer) {
-  const auto check = [&](std::string_view object, const std::string& where) {
-    if (chats.pairs) {
-      if (ParsePreferencePair(object, where).chat()) FindChatTemplate(chats, tokenizer);
-      return;
+                       const OnUnreadable& unreadable, const Tokenizer& tokenizer) {
+  const auto is_chat = [&](std::string_view object, const std::string& where) {
+    try {
+      return chats.pairs ? ParsePreferencePair(object, where).chat()
+                         : ParseExample(object, where).chat.has_value();
+    } catch (const UserError&) {
+      if (!unreadable.skip) throw;
+      return false;
     }
-    if (ParseExample(object, where).chat) FindChatTemplate(chats, tokenizer);
+  };
+  const auto check = [&](std::string_view object, const std::string& where) {
+    if (is_chat(object, where)) FindChatTemplate(chats, tokenizer);
   };
   if (HoldsArray(path)) {
     JsonElements elements(start, path, /*partial=*/true);
@@ -334,27 +270,6 @@ void CheckFirstExample(std::string_view start, const std::string& path, const Ch
     start.remove_prefix(end + 1);
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     return check(line, fmt::format("{}:{}", path, number));
-  }
-}
-
-void EncodeExample(std::string_view example, const Tokenizer& tokenizer,
-                   const std::string& delimiter, ExampleSink sink) {
-  if (const std::optional<PairTexts> pair = ParsePair(example)) {
-    EncodePair(*pair, std::ssize(example), tokenizer, delimiter, sink);
-    return;
-  }
-  const ReadExample read = Parse(example);
-  if (read.chat) {
-    EncodeChat(read, std::ssize(example), tokenizer, sink);
-  } else {
-    EncodeCompletion(read, std::ssize(example), tokenizer, delimiter, sink);
-  }
-}
-
-void EncodeExamples(const DocumentList& examples, const Tokenizer& tokenizer,
-                    const std::string& delimiter, ExampleSink sink) {
-  for (int64_t i = 0; i < examples.size(); ++i) {
-    EncodeExample(examples[i].text, tokenizer, delimiter, sink);
   }
 }
 

@@ -30,9 +30,11 @@
 #include "data/source.h"
 #include "data/texts/documents.h"
 #include "data/texts/encoded_texts.h"
+#include "data/texts/example_members.h"
 #include "data/texts/examples.h"
 #include "data/texts/text_settings.h"
 #include "data/texts/text_slots.h"
+#include "data/texts/unreadable_examples.h"
 #include "data/tokens/dataset.h"
 #include "formats/compression.h"
 #include "formats/json.h"
@@ -46,7 +48,7 @@ namespace {
 //   {"text": "It rains.", "text_pair": "The sun shines.", "label": 2}
 //
 // (labels.h has the forms of labels), or from plain text, where each document has the name of its
-// file as label. Further members are ignored.
+// file as label. Further members: example_members.h.
 
 struct LabelledText {
   std::string text;
@@ -56,10 +58,12 @@ struct LabelledText {
 
 struct LabelledSplit {
   std::vector<LabelledText> train, eval;
+  std::string unread = {};  // what is said of texts that cannot be read
 };
 
 LabelledText ParseLine(std::string_view line, const std::string& where, LabelKind kind) {
   const formats::JsonObject object = formats::JsonObject::FromText(line, where);
+  CheckMembers(object, "label");
   LabelledText text = {.text = object.RequireString("text"),
                        .pair = std::nullopt,
                        .label = ParseLabel(object, where, kind)};
@@ -69,17 +73,34 @@ LabelledText ParseLine(std::string_view line, const std::string& where, LabelKin
 
 bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n\f") == text.npos; }
 
-// Reads the texts in the order of the lines. UserErrors name the file and line, also for labels of
-// another kind.
-std::vector<LabelledText> ReadLabelledLines(const std::vector<MappedFile>& files, LabelKind kind) {
+// Texts with their labels, and what is said of those that cannot be read.
+struct LabelledTexts {
   std::vector<LabelledText> texts;
+  std::string unread = {};  // UnreadableExamples::Summary
+};
+
+// Reads the texts in the order of the lines. Lines with labels of another kind cannot be read.
+// UserErrors name the files and lines.
+LabelledTexts ReadLabelledLines(const std::vector<MappedFile>& files, LabelKind kind,
+                                const OnUnreadable& then) {
+  LabelledTexts read;
+  UnreadableExamples unreadable(then);
   for (const MappedFile& file : files) {
     if (IsBlank(file.text())) throw UserError(file.path() + ": is empty; give it a line a text");
     ForEachExample(file, [&](std::string_view line, const std::string& where) {
-      texts.push_back(ParseLine(line, where, kind));
+      unreadable.Try([&] {
+        try {
+          read.texts.push_back(ParseLine(line, where, kind));
+        } catch (const UserError& error) {
+          throw UnreadableExample(error.what());
+        }
+      });
     });
   }
-  return texts;
+  const int64_t count = std::ssize(read.texts) + unreadable.count();
+  unreadable.Require(count);
+  read.unread = unreadable.Summary(count);
+  return read;
 }
 
 // Reads the nonblank documents of each file. Their label is the file's name without folders and
@@ -181,11 +202,12 @@ class LabelledSource final : public Source {
   // `held_out` may be null.
   LabelledSource(std::shared_ptr<const EncodedTexts> train,
                  std::shared_ptr<const EncodedTexts> held_out, LabelKind kind, LabelClasses classes,
-                 uint64_t seed)
+                 std::string unread, uint64_t seed)
       : train_(std::move(train)),
         held_out_(std::move(held_out)),
         kind_(kind),
         classes_(std::move(classes)),
+        unread_(std::move(unread)),
         seed_(seed) {}
 
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
@@ -207,6 +229,7 @@ class LabelledSource final : public Source {
     return std::make_unique<HeldOutTexts>(held_out_, most > 0 ? std::min(most, all) : all);
   }
   std::vector<std::string> class_names() const override { return classes_.names; }
+  std::string Unread() const override { return unread_; }
   std::string Describe(const Reading& reading) const override {
     std::string text = fmt::format(
         "data: {} {} to train on, {} per step, {}{}\n", Counted(train_->count(), "text"),
@@ -240,11 +263,12 @@ class LabelledSource final : public Source {
   std::shared_ptr<const EncodedTexts> train_, held_out_;
   LabelKind kind_;
   LabelClasses classes_;
+  std::string unread_;
   uint64_t seed_;
 };
 
-std::vector<LabelledText> Open(const std::vector<std::string>& patterns, const DataOptions& options,
-                               bool by_file, LabelKind kind, const std::string& key) {
+LabelledTexts Open(const std::vector<std::string>& patterns, const DataOptions& options,
+                   bool by_file, LabelKind kind, const std::string& key) {
   const std::vector<std::string> paths = ExpandFiles(patterns, options.exclude, key);
   for (const std::string& path : paths) {
     if (by_file || HoldsExamples(path)) continue;
@@ -254,7 +278,16 @@ std::vector<LabelledText> Open(const std::vector<std::string>& patterns, const D
         key, path));
   }
   const std::vector<MappedFile> files = MapTexts(paths, key);
-  return by_file ? LabelByFile(files, options.split.delimiter) : ReadLabelledLines(files, kind);
+  if (by_file) return {.texts = LabelByFile(files, options.split.delimiter)};
+  LabelledTexts read = ReadLabelledLines(files, kind, options.split.unreadable);
+  if (!read.unread.empty()) read.unread = fmt::format("{}: {}", key, read.unread);
+  return read;
+}
+
+DataOptions OptionsFrom(const Settings& settings, int64_t vocab) {
+  DataOptions options = TextFilesFrom(settings, vocab);
+  options.split.unreadable.skip = settings.Text("unreadable") == "skip";
+  return options;
 }
 
 // Throws a SettingError if settings give classes although the labels are numbers.
@@ -276,8 +309,7 @@ LabelKind KindOf(const ModelSizes& model, const Settings& settings) {
   return kind;
 }
 
-std::vector<LabelledText> OpenTrain(const Settings& settings, const DataOptions& options,
-                                    LabelKind kind) {
+LabelledTexts OpenTrain(const Settings& settings, const DataOptions& options, LabelKind kind) {
   return Open(settings.List("train"), options, settings.Text("label_from") == "file", kind,
               "data.train");
 }
@@ -300,22 +332,28 @@ struct Opened {
 };
 
 Opened OpenAll(const Settings& settings, const ModelSizes& model) {
-  const DataOptions options = TextFilesFrom(settings, model.vocab);
+  const DataOptions options = OptionsFrom(settings, model.vocab);
   EncodedTexts::CheckSequence(model.sequence);
   Opened opened;
   opened.tokenizer = LoadTokenizerFor(options);
   opened.markers = MarkersOf(*opened.tokenizer, options.tokenizer, false);
   opened.kind = KindOf(model, settings);
   LabelledSplit& split = opened.split;
-  split.train = OpenTrain(settings, options, opened.kind);
+  LabelledTexts train = OpenTrain(settings, options, opened.kind);
+  split.train = std::move(train.texts);
   opened.classes = ClassesIn(split.train, settings, opened.kind);
   if (!options.eval.empty()) {
-    split.eval = Open(options.eval, options, settings.Text("label_from") == "file", opened.kind,
-                      "data.eval");
+    LabelledTexts eval = Open(options.eval, options, settings.Text("label_from") == "file",
+                              opened.kind, "data.eval");
+    split.eval = std::move(eval.texts);
+    if (!eval.unread.empty()) {
+      train.unread += (train.unread.empty() ? "" : "; ") + eval.unread;
+    }
   } else if (options.split.eval_fraction > 0) {
     split = SplitByClass(std::move(split.train), opened.kind, options.split.eval_fraction,
                          options.split.seed);
   }
+  split.unread = std::move(train.unread);
   return opened;
 }
 
@@ -331,7 +369,7 @@ std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, 
   };
   return std::make_unique<LabelledSource>(
       encoded(opened.split.train), opened.split.eval.empty() ? nullptr : encoded(opened.split.eval),
-      opened.kind, opened.classes, seed);
+      opened.kind, opened.classes, opened.split.unread, seed);
 }
 
 void Check(const Settings& settings, const ModelSizes& model, std::span<const graph::Slot> slots) {
@@ -346,8 +384,8 @@ void Check(const Settings& settings, const ModelSizes& model, std::span<const gr
 
 std::optional<int64_t> CountClasses(const Settings& settings, LabelKind kind) {
   if (const auto& names = settings.List("label_names"); !names.empty()) return std::ssize(names);
-  const DataOptions options = TextFilesFrom(settings, 0);
-  return std::ssize(ClassesIn(OpenTrain(settings, options, kind), settings, kind).names);
+  const LabelledTexts train = OpenTrain(settings, OptionsFrom(settings, 0), kind);
+  return std::ssize(ClassesIn(train.texts, settings, kind).names);
 }
 
 void Complete(Settings& settings) {
@@ -364,6 +402,11 @@ std::vector<Setting> Rows() {
                          "the labels of.",
                   .default_value = std::string("json"),
                   .choices = {"json", "file"}});
+  rows.push_back({.name = "unreadable",
+                  .type = Setting::Type::kChoice,
+                  .doc = "What a line that cannot be read does.",
+                  .default_value = std::string("error"),
+                  .choices = {"error", "skip"}});
   rows.push_back({.name = "label_names",
                   .type = Setting::Type::kStringList,
                   .doc = "The names of the classes, in the order of their numbers.",

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "data/texts/encode_examples.h"
 #include "data/texts/examples.h"
 
 namespace plimsoll::data {
@@ -29,15 +30,18 @@ DocumentEnd DocumentEndOf(std::optional<int32_t> token, const DocumentSplit& spl
   return {.token = token, .delimiter = !token && split.delimited ? delimiter : ""};
 }
 
-// Encodes the documents in order. The ids are those of encoding each document in one piece.
+// Encodes the documents in order, each after the tokenizer's begin tokens. The ids are those of
+// encoding each document in one piece.
 void EncodeDocuments(const DocumentList& documents, const Tokenizer& tokenizer,
                      const DocumentEnd& end, IdSink sink) {
+  const std::vector<int32_t>& begins = tokenizer.facts().begins;
   std::vector<int32_t> ids;
   std::string last;
   for (int64_t i = 0; i < documents.size(); ++i) {
     const Document document = documents[i];
     std::string_view rest = document.text;
     const std::string behind = end.delimiter.empty() ? "" : DelimiterAfter(rest, end.delimiter);
+    if (!begins.empty()) sink(begins, 0);
     Tokenizer::Place place = Tokenizer::Place::kStart;
     // The piece grows while the tokenizer finds no place to end it.
     size_t piece = kPiece;
@@ -95,24 +99,34 @@ Texts OpenTexts(const std::vector<std::string>& patterns, const std::vector<std:
 DocumentSplit SplitTexts(const Texts& texts, const SplitOptions& options,
                          const Tokenizer& tokenizer) {
   if (!texts.examples) return SplitDocuments(texts.files, options);
-  FoundExamples examples = FindExamples(texts.files, options.chats, tokenizer);
+  FoundExamples examples =
+      FindExamples(texts.files, options.chats, options.unreadable, tokenizer);
   DocumentSplit split =
       SplitByCount(std::move(examples.index), options.eval_fraction, options.seed, "examples");
   split.chats = examples.chats;
   split.dated = examples.dated;
+  split.examples = examples.examples;
+  split.unreadable = std::move(examples.unreadable);
   return split;
 }
 
-void EncodeTexts(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
+EncodingNotes EncodeTexts(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
                  const Tokenizer& tokenizer, const EncodingOptions& options, TokenSink sink) {
+  EncodingNotes notes = {.unreadable = UnreadableExamples(options.unreadable)};
   if (texts.examples) {
-    EncodeExamples(part, tokenizer, options.delimiter, sink);
-    return;
+    ExampleEncoder encoder(tokenizer, options.delimiter);
+    for (int64_t i = 0; i < part.size(); ++i) {
+      notes.unreadable.Try([&] { encoder.Encode(part[i].text, sink); });
+    }
+    notes.unreadable.Require(part.size());
+    notes.ends = WarningOfEnds(encoder, tokenizer);
+    return notes;
   }
   const std::optional<int32_t> token =
       options.end_of_text ? tokenizer.EndOfText() : std::optional<int32_t>();
   EncodeDocuments(part, tokenizer, DocumentEndOf(token, split, options.delimiter),
                   [&](std::span<const int32_t> ids, int64_t bytes) { sink(ids, bytes, true); });
+  return notes;
 }
 
 std::string NoteOfEnds(const Texts& texts, const Tokenizer& tokenizer,

@@ -10,6 +10,7 @@
 #include "base/mapped_file.h"
 #include "data/texts/documents.h"
 #include "data/texts/text_file.h"
+#include "data/texts/unreadable_examples.h"
 #include "data/tokenizers/tokenizer.h"
 
 namespace plimsoll::data {
@@ -40,11 +41,18 @@ using TokenSink =
 struct EncodingOptions {
   std::string delimiter;    // SplitOptions::delimiter
   bool end_of_text = true;  // append the end-of-text token to documents; examples always get it
-  std::string name;         // name of the files in messages
+  OnUnreadable unreadable = {};
 };
 
-// Encodes the documents or examples of `part`, a part of `split` (examples.h).
-void EncodeTexts(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
+// What is to be said of encoded examples.
+struct EncodingNotes {
+  UnreadableExamples unreadable;  // examples of the part that were left out
+  std::string ends = {};          // WarningOfEnds
+};
+
+// Encodes the documents or examples of `part`, a part of `split` (encode_examples.h). Documents
+// begin with the tokenizer's begin tokens, which carry loss.
+EncodingNotes EncodeTexts(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
                  const Tokenizer& tokenizer, const EncodingOptions& options, TokenSink sink);
 
 // Says what ends examples if the tokenizer has no end-of-text token: "examples end with …", without

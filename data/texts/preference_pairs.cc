@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/texts/example_members.h"
 #include "formats/json.h"
 
 namespace plimsoll::data {
@@ -111,6 +112,7 @@ void SplitChats(const JsonObject& object, PreferencePair& pair) {
 
 PreferencePair ParsePreferencePair(std::string_view text, const std::string& where) {
   const JsonObject object = JsonObject::FromText(text, where);
+  CheckMembers(object, "chosen");
   RequireAnswers(object);
   PreferencePair pair;
   const bool prompt = object.Has("prompt");
@@ -123,8 +125,11 @@ PreferencePair ParsePreferencePair(std::string_view text, const std::string& whe
     } else {
       SplitChats(object, pair);
     }
+    AddSystem(object, pair.prompt_messages);
+    pair.variables = ParseVariables(object);
     return pair;
   }
+  RequireNoChat(object);
   pair.chosen = object.RequireString("chosen");
   pair.rejected = object.RequireString("rejected");
   if (!prompt) {
@@ -152,8 +157,9 @@ std::string WritePair(const PairTexts& pair) {
 }
 
 // A pair is an object; other examples are arrays.
-std::optional<PairTexts> ParsePair(std::string_view text) {
-  if (!text.starts_with('{')) return std::nullopt;
+bool IsPair(std::string_view text) { return text.starts_with('{'); }
+
+PairTexts ParsePair(std::string_view text) {
   const nlohmann::json record = nlohmann::json::parse(text);
   return PairTexts{.where = record.at("where"),
                    .chat = record.at("chat"),

@@ -9,10 +9,9 @@
 //                                                   belongs to the answers
 //
 // If a text "prompt" is next to complete chats, it must repeat a message of their common beginning,
-// as in some published data. Further members are ignored.
+// as in some published data. `system` is the first turn of chats. Further members: example_members.h.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +24,7 @@ struct PreferencePair {
   std::string prompt, chosen, rejected;  // for pairs of texts
   // For pairs of chats; none of the three is empty then.
   std::vector<ChatMessage> prompt_messages, chosen_messages, rejected_messages;
+  std::string variables;  // see Chat
 
   bool chat() const { return !prompt_messages.empty(); }
 };
@@ -43,7 +43,8 @@ struct PairTexts {
   std::string prompt, chosen, rejected;
 };
 std::string WritePair(const PairTexts& pair);
-// Parses the result of ExampleReader; nullopt if it is not a pair.
-std::optional<PairTexts> ParsePair(std::string_view text);
+// Whether the result of ExampleReader is a pair, and the pair.
+bool IsPair(std::string_view text);
+PairTexts ParsePair(std::string_view text);
 
 }  // namespace plimsoll::data

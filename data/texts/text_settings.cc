@@ -54,6 +54,7 @@ DataOptions TextFilesFrom(const Settings& settings, int64_t vocab) {
   options.split.delimiter = settings.Text("document_separator");
   options.split.eval_fraction = settings.Float("eval_fraction");
   options.vocab = vocab;
+  options.text_tokens.begins = false;  // these sources place markers of their own
   return options;
 }
 

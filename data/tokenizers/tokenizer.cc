@@ -1,8 +1,13 @@
 #include "data/tokenizers/tokenizer.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <initializer_list>
 
+#include "base/error.h"
 #include "data/tokenizers/unicode.h"
+#include "formats/json.h"
 
 namespace plimsoll::data {
 namespace {
@@ -52,6 +57,7 @@ std::optional<int32_t> Tokenizer::Named(const std::string& role) const {
 }
 
 std::optional<int32_t> Tokenizer::EndOfText() const {
+  if (facts_.chosen_end) return facts_.chosen_end;
   if (const auto end = Named("eos_token")) return end;
   if (!facts_.ends.empty()) return facts_.ends.front();
   if (const auto separator = Named("sep_token")) return separator;
@@ -59,6 +65,19 @@ std::optional<int32_t> Tokenizer::EndOfText() const {
     if (const auto id = TokenId(name)) return id;
   }
   return std::nullopt;
+}
+
+void Tokenizer::ChooseEnd(const std::string& token, const std::string& key) {
+  facts_.chosen_end = TokenId(token);
+  if (facts_.chosen_end) return;
+  throw UserError(fmt::format(
+      "{}: '{}' is no token of the tokenizer{}; name one, such as its eos_token", key,
+      formats::Printable(token), facts_.folder.empty() ? "" : " in " + facts_.folder));
+}
+
+bool Tokenizer::IsEnd(int32_t id) const {
+  return EndOfText() == id || std::ranges::find(facts_.ends, id) != facts_.ends.end() ||
+         std::ranges::binary_search(facts_.added, id);
 }
 
 std::unique_ptr<Tokenizer> MakeByteTokenizer() { return std::make_unique<ByteTokenizer>(); }

@@ -13,8 +13,9 @@
 // exceptions. With byte fallback, x must be UTF-8. With added tokens that absorb white space, there
 // must be no white space around them. WordPiece loses white space and more.
 //
-// Special and added tokens that are spelled out in the text become their ids; no beginning-of-text
-// token is added. UserErrors name the file and the field that is wrong or not supported.
+// Special and added tokens that are spelled out in the text become their ids. Encode adds no token
+// at the beginning of a text; facts().begins says which ones belong there. UserErrors name the file
+// and the field that is wrong or not supported.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,12 @@ namespace plimsoll::data {
 // Facts from the files next to a vocabulary (tokenizer_config.h, generation_config.h).
 struct TokenizerFacts {
   std::map<std::string, int32_t> named = {};  // ids by role: "eos_token", "mask_token"
+  // The tokens before a text, usually one (BOS), as a call of transformers' tokenizer puts them
+  // there (begin_tokens.h). Empty for WordPiece, whose sources of data place their own.
+  std::vector<int32_t> begins = {};
   std::vector<int32_t> ends = {};             // end tokens of the folder's model
+  std::optional<int32_t> chosen_end = {};     // takes precedence in EndOfText (data.end)
+  std::vector<int32_t> added = {};            // tokens that are matched as a unit, sorted
   bool cuts_left = false;                     // truncation removes a text's beginning
   bool pads_left = false;                     // padding is placed before a text
   std::string folder = {};                    // the folder of these files; empty if none was read
@@ -74,11 +80,17 @@ class Tokenizer {
   // The token with a role in transformers, such as "mask_token". nullopt: no file names one.
   std::optional<int32_t> Named(const std::string& role) const;
 
-  // The token that ends a document: the files' eos_token; else the first end token of the folder's
+  // The token that ends a document: the chosen one (ChooseEnd); else the files' eos_token; else the first end token of the folder's
   // model; else sep_token (BERT); else, for vocabularies without such files, a known name:
   // <|endoftext|> (GPT-2, Qwen2), <|end_of_text|> (Llama 3), </s> (Llama 2) or [SEP] (BERT).
   // nullopt: none of these exists.
   std::optional<int32_t> EndOfText() const;
+  // Makes `token` the end of documents. Throws a UserError that begins with `key` if the vocabulary
+  // lacks the token.
+  void ChooseEnd(const std::string& token, const std::string& key);
+  // Whether a text may stop at this token: it is the end of texts, an end token of the folder's
+  // model, or an added token, such as the end of a turn.
+  bool IsEnd(int32_t id) const;
 
  private:
   TokenizerFacts facts_;

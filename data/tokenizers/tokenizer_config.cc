@@ -47,7 +47,7 @@ constexpr KeyRule kRules[] = {
     Read("truncation_side"),
     Read("padding_side"),
 
-    Harmless("add_bos_token", kAround),
+    Read("add_bos_token"),
     Harmless("add_eos_token", kAround),
     Read("*_token"),
     Harmless("*_token_id", "the tokens are named, and the vocabulary has their ids"),
@@ -219,6 +219,7 @@ JsonField TokenizerConfig::File::Fields() const {
 TokenizerConfig::TokenizerConfig(File json, File special, File added)
     : json_(std::move(json)), special_(std::move(special)), added_(std::move(added)) {
   formats::CheckKeys(json_.object, kRules, formats::UnknownKeys::kNamed);
+  json_.Fields()["add_bos_token"].Flag(false);  // checked even where it has no effect
   if (!Decodes()) formats::CheckKeys(special_.object, kSpecialRules);
 }
 
@@ -357,13 +358,17 @@ void TokenizerConfig::RequireSpaceBefore(bool space_before) const {
                          !space_before, space_before ? "a" : "no"));
 }
 
+std::string TokenizerConfig::ClassName() const {
+  const JsonField field = (*this)["tokenizer_class"];
+  std::string name = field.missing() ? "" : field.Text();
+  if (name.ends_with("Fast")) name.resize(name.size() - 4);
+  return name;
+}
+
 void TokenizerConfig::RequireClass(std::span<const std::string_view> known,
                                    std::string_view in_words) const {
   const JsonField field = (*this)["tokenizer_class"];
-  if (field.missing()) return;
-  std::string_view name = field.Text();
-  if (name.ends_with("Fast")) name.remove_suffix(4);
-  if (std::ranges::find(known, name) != known.end()) return;
+  if (field.missing() || std::ranges::find(known, ClassName()) != known.end()) return;
   field.Fail(
       fmt::format("'{}' is not supported with {}", formats::Printable(field.Text()), in_words));
 }

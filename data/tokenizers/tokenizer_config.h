@@ -48,6 +48,8 @@ class TokenizerConfig {
   explicit TokenizerConfig(const std::string& folder);
 
   JsonField operator[](const char* key) const { return json_.Fields()[key]; }
+  // The tokenizer_class without "Fast"; empty if no file names one.
+  std::string ClassName() const;
 
   // Adds the tokens that the files describe or name; for existing tokens, sets their attributes.
   // Returns the facts about roles and sides.

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "data/tokenizers/begin_tokens.h"
 #include "data/tokenizers/bpe_tokenizer.h"
 #include "data/tokenizers/json_field.h"
 #include "data/tokenizers/wordpiece.h"
@@ -269,6 +270,8 @@ void ReadSides(const Field& file, const TokenizerConfig& config, TokenizerFacts&
 }
 
 std::unique_ptr<Tokenizer> MakeTokenizer(BpeDescription description, TokenizerFacts facts) {
+  for (const AddedToken& added : description.added) facts.added.push_back(added.id);
+  std::ranges::sort(facts.added);
   std::unique_ptr<Tokenizer> tokenizer = MakeBpeTokenizer(std::move(description));
   tokenizer->facts() = std::move(facts);
   return tokenizer;
@@ -290,6 +293,12 @@ std::unique_ptr<Tokenizer> MakeBpeOfJson(const Field& file, const std::string& n
   ReadAddedTokens(file["added_tokens"], &description);
   TokenizerFacts facts = AddTokens(config, file["model"]["vocab"].json(), &description);
   if (characters) ReadDecoder(file["decoder"], &description);
+  facts.begins = BeginTokens(file["post_processor"], config, facts);
+  for (const int32_t id : facts.begins) {
+    if (id < 0 || id >= std::ssize(description.tokens)) {
+      file["post_processor"].Fail(fmt::format("puts id {} before texts, which is no token", id));
+    }
+  }
   return MakeTokenizer(std::move(description), std::move(facts));
 }
 
@@ -344,6 +353,7 @@ std::unique_ptr<Tokenizer> ParseGpt2Files(std::string_view encoder, const std::s
     description.added.push_back(std::move(added));
   }
   TokenizerFacts facts = AddTokens(config, parsed, &description);
+  facts.begins = BeginTokens(config, facts);
   return MakeTokenizer(std::move(description), std::move(facts));
 }
 

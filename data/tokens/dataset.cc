@@ -1,6 +1,7 @@
 #include "data/tokens/dataset.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -27,10 +28,9 @@ SourceList OpenShards(const std::vector<std::string>& patterns, const DataOption
   TokenFileOptions file_options = reading;
   file_options.format = options.format;
   file_options.vocab = options.vocab;
-  std::vector<std::string> exclude = options.exclude;
-  exclude.push_back("*.mask");
   SourceList sources;
-  for (const std::string& path : ExpandFiles(patterns, exclude, key)) {
+  for (const std::string& path : ExpandFiles(patterns, options.exclude, key)) {
+    if (IsNextToTokens(path)) continue;
     if (HoldsExamples(path)) {
       throw UserError(fmt::format("{}: {} holds examples as text; set data.tokenizer", key, path));
     }
@@ -69,7 +69,9 @@ void CheckTexts(const std::vector<std::string>& patterns, const DataOptions& opt
   for (const std::string& path : TextPaths(patterns, options.exclude, key)) {
     RequireKind(options, HoldsExamples(path), path, key);
     const std::string start = StartOfText(path);
-    if (HoldsExamples(path)) CheckFirstExample(start, path, options.split.chats, tokenizer);
+    if (HoldsExamples(path)) {
+      CheckFirstExample(start, path, options.split.chats, options.split.unreadable, tokenizer);
+    }
   }
 }
 
@@ -88,8 +90,22 @@ struct Reader {
   const DataOptions& options;
   const Tokenizer& tokenizer;
   std::optional<int32_t> document_end;  // set if attention must not cross documents
-  bool* has_chats = nullptr;            // set to true if the files contain chats
+  DataSet& set;  // receives what is to be said of the data
 };
+
+void AddOnce(std::vector<std::string>& texts, std::string text) {
+  if (text.empty() || std::ranges::find(texts, text) != texts.end()) return;
+  texts.push_back(std::move(text));
+}
+
+// Notes the examples that are left out, with the number of all.
+void NoteUnread(const UnreadableExamples& unreadable, int64_t examples, const std::string& key,
+                DataSet& set) {
+  if (unreadable.count() == 0) return;
+  set.unread.push_back(fmt::format("{}: {}", key, unreadable.Summary(examples)));
+  AddOnce(set.warnings, fmt::format("{}: {}:{}", key, unreadable.Summary(examples),
+                                    unreadable.List()));
+}
 
 // Joins the documents, or the examples, into one source. Packs examples if the options say so.
 MixturePart Encode(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
@@ -102,17 +118,20 @@ MixturePart Encode(const Texts& texts, const DocumentSplit& split, const Documen
                              .text_bytes = part.bytes()});
   const bool packs = texts.examples && options.packing != Packing::kConcatenate;
   std::vector<int64_t> ends;  // the ends of examples, in tokens
-  EncodeTexts(texts, split, part, reader.tokenizer,
-              {.delimiter = options.split.delimiter, .name = name},
-              [&](std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss) {
-                writer.Append(ids, text_bytes, carries_loss);
-                if (packs && text_bytes > 0) ends.push_back(writer.tokens());
-              });
+  const EncodingNotes notes =
+      EncodeTexts(texts, split, part, reader.tokenizer,
+                  {.delimiter = options.split.delimiter, .unreadable = options.split.unreadable},
+                  [&](std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss) {
+                    writer.Append(ids, text_bytes, carries_loss);
+                    if (packs && text_bytes > 0) ends.push_back(writer.tokens());
+                  });
+  NoteUnread(notes.unreadable, part.size(), name, reader.set);
+  AddOnce(reader.set.warnings, notes.ends);
   MixturePart read = {.name = name, .sources = {writer.Finish()}};
   if (!split.dated) read.checksum = writer.checksum();
   if (packs) {
     const bool pairs = options.split.chats.pairs;
-    if (std::ssize(ends) != (pairs ? 2 : 1) * part.size()) {
+    if (std::ssize(ends) != (pairs ? 2 : 1) * (part.size() - notes.unreadable.count())) {
       throw InternalError(
           fmt::format("{}: {} ends of {} examples", name, std::ssize(ends), part.size()));
     }
@@ -138,8 +157,10 @@ MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& r
   split_options.eval_fraction = 0;
   if (texts.examples) {
     // Examples are read in the order of the files.
-    const FoundExamples found = FindExamples(texts.files, options.split.chats, reader.tokenizer);
-    if (found.chats && reader.has_chats != nullptr) *reader.has_chats = true;
+    const FoundExamples found = FindExamples(texts.files, options.split.chats,
+                                             options.split.unreadable, reader.tokenizer);
+    reader.set.has_chats |= found.chats;
+    NoteUnread(found.unreadable, found.examples, key, reader.set);
     return Encode(texts, {}, DocumentList(found.index, 0, found.index->size()), reader, key);
   }
   const DocumentSplit split = SplitTexts(texts, split_options, reader.tokenizer);
@@ -149,9 +170,9 @@ MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& r
 // Opens text files or, without a tokenizer, token files.
 MixturePart OpenWhole(const DataOptions& options, const std::vector<std::string>& files,
                       const Tokenizer* tokenizer, std::optional<int32_t> document_end,
-                      const std::string& key, bool* has_chats = nullptr) {
+                      const std::string& key, DataSet& set) {
   if (tokenizer != nullptr) {
-    return OpenWholeText(files, {options, *tokenizer, document_end, has_chats}, key);
+    return OpenWholeText(files, {options, *tokenizer, document_end, set}, key);
   }
   MixturePart part = {.name = key, .sources = OpenShards(files, options, key)};
   part.document_end = document_end;
@@ -196,7 +217,6 @@ void ForEachList(
 // The training texts and the held-out texts of a list of text files.
 struct TextSplit {
   MixturePart train, eval;
-  std::string note = {};  // the result of NoteOfEnds
 };
 TextSplit OpenSplitText(const std::vector<std::string>& files, const Reader& reader,
                         const std::string& key) {
@@ -206,13 +226,16 @@ TextSplit OpenSplitText(const std::vector<std::string>& files, const Reader& rea
   SplitOptions split_options = options.split;
   if (!options.eval.empty()) split_options.eval_fraction = 0;
   const DocumentSplit split = SplitTexts(texts, split_options, reader.tokenizer);
-  if (split.chats && reader.has_chats != nullptr) *reader.has_chats = true;
+  reader.set.has_chats |= split.chats;
+  NoteUnread(split.unreadable, split.examples, key, reader.set);
+  AddOnce(reader.set.notes, NoteOfEnds(texts, reader.tokenizer, options.split.delimiter));
   return {Encode(texts, split, split.train, reader, key),
-          Encode(texts, split, split.eval, reader, key + " (held-out part)"),
-          NoteOfEnds(texts, reader.tokenizer, options.split.delimiter)};
+          Encode(texts, split, split.eval, reader, key + " (held-out part)")};
 }
 
-std::unique_ptr<Tokenizer> LoadTokenizerOf(const DataOptions& options, const std::string& name) {
+// `notes`: receives what is to be said of the tokenizer, unless null.
+std::unique_ptr<Tokenizer> LoadTokenizerOf(const DataOptions& options, const std::string& name,
+                                           std::vector<std::string>* notes = nullptr) {
   if (name.empty()) return nullptr;
   std::unique_ptr<Tokenizer> tokenizer;
   try {
@@ -226,7 +249,31 @@ std::unique_ptr<Tokenizer> LoadTokenizerOf(const DataOptions& options, const std
         "more",
         name, tokenizer->vocab_size() - 1, options.vocab, tokenizer->vocab_size()));
   }
+  const std::string line = Apply(options.text_tokens, *tokenizer);
+  if (notes != nullptr) AddOnce(*notes, line);
   return tokenizer;
+}
+
+// Compares the tokens with which the documents of token files begin with what the tokenizer asks
+// for, if it is known.
+void CompareBegins(const DataOptions& options, DataSet& set) {
+  if (options.end_tokenizer.empty()) return;
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    tokenizer = LoadTokenizerOf(options, options.end_tokenizer, &set.notes);
+  } catch (const UserError&) {
+    return;  // training does without the tokenizer; what needs it reports the error
+  }
+  ForEachList(options, [&](const std::vector<std::string>& files, const std::string& key) {
+    for (const std::string& path : ExpandFiles(files, options.exclude, key)) {
+      if (IsNextToTokens(path) || ReadBegins(path) == tokenizer->facts().begins) continue;
+      AddOnce(set.warnings,
+              fmt::format("data.begin: the documents of {} begin with other tokens (ids {}) than "
+                          "data.tokenizer puts before prompts (ids {}); make the file anew",
+                          path, fmt::join(ReadBegins(path), " "),
+                          fmt::join(tokenizer->facts().begins, " ")));
+    }
+  });
 }
 
 // The token that ends documents, if attention must not cross them. `tokenizer`: the tokenizer of
@@ -241,7 +288,13 @@ std::optional<int32_t> DocumentEndOf(const DataOptions& options, const Tokenizer
         "data.documents: apart needs to know the token that ends documents; name the tokenizer of "
         "the token files as data.tokenizer, or use data.documents: joined");
   }
-  if (const std::optional<int32_t> end = tokenizer->EndOfText()) return end;
+  if (const std::optional<int32_t> end = tokenizer->EndOfText()) {
+    const std::vector<int32_t>& begins = tokenizer->facts().begins;
+    if (std::ranges::find(begins, *end) == begins.end()) return end;
+    throw UserError(
+        "data.documents: apart needs to know documents' ends, and the tokenizer begins texts with "
+        "the same token; use data.begin: none, or data.documents: joined");
+  }
   throw UserError(fmt::format(
       "data.documents: apart needs a token that ends documents, and data.tokenizer: {} has none; "
       "use a tokenizer that names one (eos_token), or data.documents: joined",
@@ -284,18 +337,18 @@ DataSet OpenData(const DataOptions& options) {
     set.eval.push_back(random(~options.seed, held_out));
     return set;
   }
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
+  const std::unique_ptr<Tokenizer> tokenizer =
+      LoadTokenizerOf(options, options.tokenizer, &set.notes);
+  if (!tokenizer) CompareBegins(options, set);
   const std::optional<int32_t> end = DocumentEndOf(options, tokenizer.get());
-  bool has_chats = false;
   for (size_t i = 0; i < options.train.size(); ++i) {
     const WeightedFiles& part = options.train[i];
     const std::string key = KeyOf(options, i);
     TextSplit split;
     if (tokenizer) {
-      split = OpenSplitText(part.files, {options, *tokenizer, end, &has_chats}, key);
-      if (!split.note.empty()) set.note = fmt::format("  {}\n", split.note);
+      split = OpenSplitText(part.files, {options, *tokenizer, end, set}, key);
     } else {
-      split.train = OpenWhole(options, part.files, nullptr, end, key);
+      split.train = OpenWhole(options, part.files, nullptr, end, key, set);
     }
     for (MixturePart* const read : {&split.train, &split.eval}) {
       read->name = fmt::format("{}", fmt::join(part.files, ", "));
@@ -306,12 +359,11 @@ DataSet OpenData(const DataOptions& options) {
   }
   if (!options.eval.empty()) {
     set.eval.clear();
-    set.eval.push_back(
-        OpenWhole(options, options.eval, tokenizer.get(), end, kEvalKey, &has_chats));
+    set.eval.push_back(OpenWhole(options, options.eval, tokenizer.get(), end, kEvalKey, set));
   }
   const std::string& chat_template = options.split.chats.chat_template;
-  if (tokenizer && !chat_template.empty() && !has_chats) {
-    set.unused.push_back(
+  if (tokenizer && !chat_template.empty() && !set.has_chats) {
+    set.warnings.push_back(
         fmt::format("{}: has no effect: no file of data.train or data.eval holds "
                     "chats (messages, conversations, instruction)",
                     options.split.chats.key));
@@ -319,10 +371,13 @@ DataSet OpenData(const DataOptions& options) {
   return set;
 }
 
-MixturePart OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
-                      const std::string& key) {
+DataSet OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
+                  const std::string& key) {
   const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizerFor(options);
-  return OpenWhole(options, files, tokenizer.get(), DocumentEndOf(options, tokenizer.get()), key);
+  DataSet set;
+  set.eval.push_back(OpenWhole(options, files, tokenizer.get(),
+                               DocumentEndOf(options, tokenizer.get()), key, set));
+  return set;
 }
 
 }  // namespace plimsoll::data

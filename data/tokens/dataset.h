@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/texts/documents.h"
+#include "data/tokenizers/begin_tokens.h"
 #include "data/tokenizers/tokenizer.h"
 #include "data/tokens/mixture.h"
 #include "data/tokens/token_file.h"
@@ -42,6 +43,7 @@ struct DataOptions {
   // token of `tokenizer`, or of `end_tokenizer` for token files.
   bool documents_apart = false;
   std::string end_tokenizer;
+  TextTokens text_tokens;  // how texts begin and end
   int64_t vocab = 0;     // the model's vocabulary
   int64_t sequence = 0;  // tokens in a sample of packed rows; synthetic data hold out one sample
   uint64_t seed = 0;     // seed of synthetic tokens
@@ -51,9 +53,12 @@ struct DataOptions {
 // `train`, as many parts as `train`.
 struct DataSet {
   std::vector<MixturePart> train, eval;
-  std::string note = {};  // an indented line about the data; empty if there is nothing to report
-  // Options that have no effect on these files: "KEY: has no effect: why".
-  std::vector<std::string> unused = {};
+  std::vector<std::string> notes = {};  // lines about the data, without line ends
+  // Warnings that begin with a key, as in "KEY: has no effect: why".
+  std::vector<std::string> warnings = {};
+  // Examples that are left out, as in "40 of 5000 examples of data.train cannot be read …".
+  std::vector<std::string> unread = {};
+  bool has_chats = false;  // whether any of the files holds chats
 };
 
 // Loads the tokenizer that options.tokenizer names; nullptr if options.tokenizer is empty. A
@@ -70,9 +75,9 @@ int64_t BytesOf(const DataOptions& options);
 // Tokenises nothing.
 void CheckData(const DataOptions& options);
 
-// Opens these files in full, as one part, instead of options.train and options.eval. `key` names
-// them in messages.
-MixturePart OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
+// Opens these files in full as the evaluation's only part, instead of options.train and
+// options.eval. `key` names them in messages.
+DataSet OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
                       const std::string& key);
 
 }  // namespace plimsoll::data

@@ -1,6 +1,7 @@
 #include "data/tokens/token_data.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -116,6 +117,10 @@ std::string TokenData::EpochsText(size_t part, const Reading& reading) const {
       "epoch");
 }
 
+std::string TokenData::Unread() const {
+  return fmt::format("{}", fmt::join(data_.unread, "; "));
+}
+
 std::string TokenData::Describe(const Reading& reading) const {
   const std::vector<MixturePart>& parts = data_.train;
   std::string text =
@@ -135,7 +140,8 @@ std::string TokenData::Describe(const Reading& reading) const {
       all.insert(all.end(), part.sources.begin(), part.sources.end());
     }
   }
-  text += ScratchText(all) + data_.note;
+  text += ScratchText(all);
+  for (const std::string& note : data_.notes) text += fmt::format("  {}\n", note);
   std::vector<const PackedRows*> rows;
   for (const MixturePart& part : parts) rows.push_back(part.rows.get());
   text += PackingText(rows);

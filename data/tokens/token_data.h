@@ -52,7 +52,8 @@ class TokenData final : public Source {
   std::optional<int64_t> epoch_samples() const override;
   std::unique_ptr<Source> HeldOut(int64_t most) const override;
   std::vector<std::shared_ptr<const PackedRows>> PreferenceRows() const override;
-  std::vector<std::string> Unused() const override { return data_.unused; }
+  std::vector<std::string> Warnings() const override { return data_.warnings; }
+  std::string Unread() const override;
   std::string Describe(const Reading& reading) const override;
 
  private:

@@ -1,6 +1,7 @@
 #include "data/tokens/token_file.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -154,7 +156,7 @@ class MappedTokens : public TokenFile {
 
  private:
   void OpenMask() {
-    const std::string path = file_.path() + ".mask";
+    const std::string path = file_.path() + std::string(kMaskSuffix);
     struct stat info = {};
     if (stat(path.c_str(), &info) != 0) return;
     mask_.emplace(path);
@@ -205,6 +207,38 @@ TokenFormat ParseTokenFormat(std::string_view text) {
   if (text == "uint16") return TokenFormat::kUint16;
   if (text == "uint32") return TokenFormat::kUint32;
   throw UserError(fmt::format("data.format: '{}' is none of auto, uint16, uint32", text));
+}
+
+bool IsNextToTokens(std::string_view path) {
+  return path.ends_with(kMaskSuffix) || path.ends_with(kBeginSuffix);
+}
+
+std::vector<int32_t> ReadBegins(const std::string& token_file) {
+  const std::string path = token_file + std::string(kBeginSuffix);
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0) return {};
+  const MappedFile file(path);
+  std::vector<int32_t> begins;
+  std::string_view rest = file.text();
+  while (true) {
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \n"), rest.size()));
+    int32_t id = 0;
+    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), id);
+    if (rest.empty() || error != std::errc() || id < 0) break;
+    begins.push_back(id);
+    rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+  }
+  if (begins.empty() || !rest.empty()) {
+    throw UserError(fmt::format(
+        "{}: does not hold ids of tokens, as in \"2\"; tokenise the text again, or remove the file "
+        "if documents begin with no such token",
+        path));
+  }
+  return begins;
+}
+
+std::string BeginsText(const std::vector<int32_t>& begins) {
+  return fmt::format("{}\n", fmt::join(begins, " "));
 }
 
 std::shared_ptr<const TokenFile> OpenTokenFile(const std::string& path,

@@ -6,9 +6,11 @@
 //                       (magic 20240520, version 1) or uint32 (magic 20240801, version 7)
 // A header identifies the last format. Without a header, the width of ids follows from the
 // vocabulary, or from an explicit format. A file FILE.mask next to FILE, with one byte for each
-// token, says which tokens carry loss as targets (1) and which are ignored (0). UserErrors: a file
-// is missing, empty or truncated, the header contradicts the file's size, an id is outside the
-// vocabulary, or the mask has another length.
+// token, says which tokens carry loss as targets (1) and which are ignored (0). A file FILE.begin has
+// the ids of the tokens with which each document begins, as text; without it they begin with their
+// own first token. UserErrors: a file is missing, empty or truncated, the header contradicts the
+// file's size, an id is outside the vocabulary, the mask has another length, or FILE.begin has no
+// ids.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +19,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "data/tokens/token_source.h"
 
@@ -47,6 +50,14 @@ class TokenFile : public TokenSource {
 
 std::shared_ptr<const TokenFile> OpenTokenFile(const std::string& path,
                                                const TokenFileOptions& options);
+
+// The suffixes of the files next to a token file.
+inline constexpr std::string_view kMaskSuffix = ".mask", kBeginSuffix = ".begin";
+bool IsNextToTokens(std::string_view path);
+// The ids in FILE.begin; empty if there is no such file.
+std::vector<int32_t> ReadBegins(const std::string& token_file);
+// The text of such a file.
+std::string BeginsText(const std::vector<int32_t>& begins);
 
 struct TokenFileForm {
   int width = 2;        // bytes in a token: 2 or 4

@@ -8,6 +8,7 @@
 
 #include "app/data_commands.h"
 #include "data/tokens/dataset.h"
+#include "tests/data/byte_folder.h"
 #include "tests/data/sources.h"
 #include "tests/support/compress.h"
 #include "tests/support/expect_error.h"
@@ -247,6 +248,43 @@ TEST(InspectTokenFile, SaysWhatIsInAFile) {
   EXPECT_EQ(InspectTokenFile(unnamed, TokenFileOptions(), nullptr).tokens, 2);
   ExpectUserError([&] { InspectTokenFile(files / "gone.txt", TokenFileOptions(), nullptr); },
                   {"gone.txt"});
+}
+
+TEST(Tokenize, SaysWithWhatDocumentsBegin) {
+  const TempFolder folder;
+  WriteByteFolder(folder);
+  const int32_t x = LoadTokenizer(folder.path())->TokenId("x").value();
+  TokenizeOptions tokenize;
+  tokenize.inputs = {folder.Write("a.txt", "x")};
+  tokenize.tokenizer = folder.path();
+  tokenize.out = folder.path() + "/tokens";
+  const std::string file = Tokenize(tokenize, nullptr).train_files.at(0);
+  EXPECT_EQ(ReadBegins(file), std::vector<int32_t>{kBegin});
+  EXPECT_EQ(ReadFile(file + ".begin"), "256\n");
+  const TokenFileSummary summary = InspectTokenFile(file, {}, nullptr);
+  EXPECT_EQ(summary.first, (std::vector<int32_t>{kBegin, x, kEnd}));
+  ExpectText(summary.ToString(), {"documents begin with ids 256\n"});
+
+  DataOptions tokens;
+  tokens.train = {{.files = {tokenize.out + "/*"}}};
+  tokens.vocab = 258;
+  tokens.end_tokenizer = folder.path();
+  EXPECT_TRUE(OpenData(tokens).warnings.empty());
+
+  tokenize.text_tokens.begins = false;
+  tokenize.overwrite = true;
+  Tokenize(tokenize, nullptr);
+  EXPECT_TRUE(ReadBegins(file).empty());
+  const DataSet without = OpenData(tokens);
+  ASSERT_EQ(without.warnings.size(), 1u);
+  ExpectText(without.warnings[0], {"data.begin: ", file, "(ids 256)"});
+  tokens.text_tokens.begins = false;
+  EXPECT_EQ(OpenData(tokens).notes.size(), 1u);
+
+  for (const char* bad : {"", "two", "2 -1", "99999999999"}) {
+    folder.Write("tokens/train_000000.bin.begin", bad);
+    ExpectUserError([&] { ReadBegins(file); }, {file + ".begin", "ids of tokens"});
+  }
 }
 
 }  // namespace

@@ -223,7 +223,7 @@ TEST(OpenData, ReadsCompressedText) {
   EXPECT_EQ(Text(OpenData(packed).eval), Text(OpenData(plain).eval));
   packed.eval = {files.Write("eval.gz", Gzip("held out\n"))};
   EXPECT_EQ(Text(OpenData(packed).eval), "held out\n");
-  EXPECT_EQ(Text(OpenFiles(packed, {files.Write("more.zst", Zstd("more\n"))}, "--data").sources),
+  EXPECT_EQ(Text(OpenFiles(packed, {files.Write("more.zst", Zstd("more\n"))}, "--data").eval),
             "more\n");
 }
 

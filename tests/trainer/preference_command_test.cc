@@ -42,6 +42,36 @@ TEST_F(PreferenceCommand, LearnsAsTrlDoes) {
   ExpectAsTrl("dpo_sft", "dpo_sft");
 }
 
+// TRL's trainer gives the same ten steps for an adapter whose config has lora_dropout 0.2.
+TEST_F(PreferenceCommand, DrawsNoDropoutUnlessAsked) {
+  const fs::path folder = folder_.path();
+  for (const char* part : {"model", "adapter"}) {
+    fs::copy(fs::path(kPreferences) / part, folder / part, fs::copy_options::recursive);
+  }
+  const auto set = [&](const std::string& file, const char* key, double rate) {
+    json config = json::parse(folder_.Read(file));
+    config[key] = rate;
+    fs::remove(folder / file);
+    folder_.Write(file, config.dump());
+  };
+  set("model/config.json", "attention_dropout", 0.3);
+  set("adapter/adapter_config.json", "lora_dropout", 0.2);
+  const Arguments own = {"model.init_from=" + (folder / "model").string(),
+                         "lora.init_from=" + (folder / "adapter").string()};
+  const auto with = [&](const Arguments& more) {
+    Arguments all = own;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  EXPECT_THAT(Train("off", own), HasSubstr("dropout: off"));
+  ExpectAsTrl("off", "dpo");
+  EXPECT_THAT(Train("model", with({"preference.dropout=model"})), Not(HasSubstr("dropout: off")));
+  EXPECT_NE(Steps("model")[1].at("loss"), Steps("off")[1].at("loss"));
+  const Outcome refused = ExpectExit(2, Run("refused", with({"lora.dropout=0.1"})));
+  ExpectText(refused.err, {"lora.dropout: 0.1", "preference.dropout: off"});
+  ExpectExit(0, RunPlimsoll({"generate", folder / "off", "--prompt", "1", "--tokens", "1"}));
+}
+
 // No loss depends on how pairs are split into micro-steps, nor on what is recomputed.
 TEST_F(PreferenceCommand, LearnsTheSameInAnyMicroSteps) {
   Train("one", {"train.micro_batch=4", "train.steps=5"});

@@ -5,11 +5,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "base/axes.h"
 #include "models/family.h"
 #include "tests/support/expect_error.h"
 #include "trainer/config/load.h"
+#include "trainer/save_and_resume/earlier_defaults.h"
 #include "trainer/save_and_resume/weight_source.h"
 
 namespace plimsoll::trainer {
@@ -263,10 +265,10 @@ TEST(RunRecord, EarlierVersionsJoinedDocuments) {
                "run.yaml", {})
         .config;
   };
-  const config::RunConfig joined = config(", packing: concatenate"),
-                          packed = config(", packing: best_fit");
+  const config::RunConfig joined = config(", packing: concatenate, begin: none"),
+                          packed = config(", packing: best_fit, begin: none");
   RunRecord old = Record(joined);
-  for (const char* key : {"data.packing", "data.too_long", "data.documents"}) {
+  for (const char* key : {"data.packing", "data.too_long", "data.documents", "data.begin"}) {
     EXPECT_EQ(old.config.erase(key), 1u) << key;
   }
   old = ParseRunRecord(ToJson(old), "m.json");
@@ -277,10 +279,14 @@ TEST(RunRecord, EarlierVersionsJoinedDocuments) {
   // What the file leaves open stays as it was.
   config::RunConfig open = config(", too_long: drop"), said = packed;
   EXPECT_EQ(open.data.packing, config::Packing::kBestFit);
-  EXPECT_FALSE(KeepPacking(open, Record(open)));
-  EXPECT_FALSE(KeepPacking(said, old));
+  const std::vector<std::string> none;
+  EXPECT_EQ(KeepEarlierDefaults(open, Record(open).config), none);
+  EXPECT_EQ(KeepEarlierDefaults(said, old.config), none);
   EXPECT_EQ(said.data.packing, config::Packing::kBestFit);
-  EXPECT_TRUE(KeepPacking(open, old));
+  // The tokenizer asks for no beginning, so that nothing is said of it.
+  EXPECT_EQ(KeepEarlierDefaults(open, old.config),
+            std::vector<std::string>{"data.packing: concatenate"});
+  EXPECT_EQ(open.data.begin, config::BeginToken::kNone);
   EXPECT_EQ(open.data.packing, config::Packing::kConcatenate);
   RequireContinues(old, Record(open), open, "step-5");
 }

@@ -148,6 +148,24 @@ TEST_F(TextEndsCommand, GenerationStopsAtEachOfTheFilesEnds) {
   EXPECT_EQ(Answer("run/model"), "Question 3? yes\n");
 }
 
+// data.end: another token ends examples, answers and what transformers generates.
+TEST_F(TextEndsCommand, MayBeChosen) {
+  fs::remove(folder_ / "base/generation_config.json");
+  ExpectExit(0, Train("run", {"data.end=<eos>", "save.every=200"}));
+  EXPECT_EQ(Answer("run"), "Question 3? yes\n");
+  EXPECT_EQ(Answer("run/snapshots/step-000000200"), "Question 3? yes\n");
+  Export({folder_ / "run", "--to", folder_ / "exported"});
+  Export({folder_ / "run/snapshots/step-000000200", "--to", folder_ / "of-snapshot"});
+  for (const std::string model : {"run/model", "exported", "of-snapshot"}) {
+    EXPECT_EQ(json::parse(folder_.Read(model + "/generation_config.json")).at("eos_token_id"),
+              json({257, 258}))
+        << model;
+    EXPECT_EQ(Answer(model), "Question 3? yes\n");
+  }
+  const Outcome unknown = ExpectExit(2, Train("unknown", {"data.end=<none>"}));
+  EXPECT_THAT(unknown.err, HasSubstr("data.end: '<none>' is no token"));
+}
+
 // The tokenizer's files, with which transformers loads it from the adapter's folder.
 TEST_F(TextEndsCommand, GoAlongWithAnAdapter) {
   ExpectExit(0, Train("run", {"lora.rank=2", "train.steps=2", "save.every=1"}));

@@ -181,6 +181,7 @@ void DeriveData(RunConfig& config, std::vector<std::string>& warnings) {
     data.format = DataFormat::kText;
   }
   FollowExamples(config);
+  FollowBegins(config);
   if (config.preference.asked()) RequirePairs(config);
   // Resets a value that has no effect here, with a warning.
   auto reset = [&](const std::string& key, auto& value, const std::string& why) {
@@ -199,11 +200,13 @@ void DeriveData(RunConfig& config, std::vector<std::string>& warnings) {
     reset("data.documents", data.documents, why);
     reset("data.chat_template", data.chat_template, why);
     reset("data.loss_on", data.loss_on, why);
+    reset("data.unreadable", data.unreadable, why);
   } else if (data.format != DataFormat::kText) {
     const std::string why = "on token files";
     reset("data.document_separator", data.document_separator, why);
     reset("data.chat_template", data.chat_template, why);
     reset("data.loss_on", data.loss_on, why);
+    reset("data.unreadable", data.unreadable, why);
     if (data.packing != Packing::kConcatenate) {
       if (data.format == DataFormat::kAuto && !tokens) {  // with a tokenizer, files hold text
         throw config.Error("data.packing",

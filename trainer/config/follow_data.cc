@@ -10,6 +10,7 @@
 #include "data/source.h"
 #include "data/texts/documents.h"
 #include "data/texts/examples.h"
+#include "data/tokens/token_file.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/config/schema.h"
 
@@ -92,6 +93,23 @@ void FollowExamples(RunConfig& config) {
   const bool examples = std::ranges::all_of(
       data.train, [&](const TrainSource& source) { return HoldsExamples(source.files, data); });
   if (examples) data.packing = Packing::kBestFit;
+}
+
+void FollowBegins(RunConfig& config) {
+  DataConfig& data = config.data;
+  const bool tokens = data.source == data::kTokens && data.format != DataFormat::kText;
+  if (!tokens || data.synthetic || config.IsSet("data.begin")) return;
+  const auto begins = [&](const TrainSource& source) {
+    try {
+      return std::ranges::all_of(
+          data::ExpandFiles(source.files, data.exclude, "data.train"), [](const std::string& path) {
+            return data::IsNextToTokens(path) || !data::ReadBegins(path).empty();
+          });
+    } catch (const UserError&) {  // opening the files reports the error again
+      return false;
+    }
+  };
+  if (!std::ranges::all_of(data.train, begins)) data.begin = BeginToken::kNone;
 }
 
 }  // namespace plimsoll::config

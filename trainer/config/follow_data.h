@@ -24,4 +24,8 @@ void FollowClasses(RunConfig& config);
 // examples, which their names tell. For data that is not on this machine, the patterns tell.
 void FollowExamples(RunConfig& config);
 
+// Sets data.begin to none if the run file leaves it open and a token file of data.train does not
+// say with which token its documents begin.
+void FollowBegins(RunConfig& config);
+
 }  // namespace plimsoll::config

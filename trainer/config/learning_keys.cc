@@ -34,6 +34,12 @@ void PreferenceKeys(std::vector<Key>& keys) {
           "mean over the pairs, in addition.")
       .Between(0, 1000)
       .When("preference.loss", any);
+  preference
+      .Add("dropout", &P::dropout,
+           "`off`: training draws no dropout masks, neither of the model nor of adapters, since "
+           "the reference has none; `model`: it draws those of `model.dropout` and "
+           "`lora.dropout`.")
+      .When("preference.loss", any);
 }
 
 void LoraKeys(std::vector<Key>& keys) {

@@ -64,6 +64,21 @@ const Names& EnumNames<LossOn>() {
   return names;
 }
 template <>
+const Names& EnumNames<BeginToken>() {
+  static const Names names = {"auto", "none"};
+  return names;
+}
+template <>
+const Names& EnumNames<Unreadable>() {
+  static const Names names = {"error", "skip"};
+  return names;
+}
+template <>
+const Names& EnumNames<PreferenceDropout>() {
+  static const Names names = {"off", "model"};
+  return names;
+}
+template <>
 const Names& EnumNames<PreferenceLoss>() {
   static const Names names = {"none", "dpo", "ipo"};
   return names;

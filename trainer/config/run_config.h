@@ -24,7 +24,10 @@ enum class Packing { kConcatenate, kBestFit, kNone };
 enum class TooLong { kTruncate, kDrop, kSplit };
 enum class Documents { kJoined, kApart };
 enum class LossOn { kAssistant, kAll };
+enum class BeginToken { kAuto, kNone };
+enum class Unreadable { kError, kSkip };
 enum class PreferenceLoss { kNone, kDpo, kIpo };
+enum class PreferenceDropout { kOff, kModel };
 enum class OptimizerName { kAdamW, kSgd, kMuon };
 enum class AdjustLr { kOriginal, kMatchRmsAdamW };
 enum class ScheduleName { kConstant, kLinear, kCosine, kWsd, kMultistep };
@@ -64,7 +67,13 @@ const std::vector<std::string>& EnumNames<Documents>();
 template <>
 const std::vector<std::string>& EnumNames<LossOn>();
 template <>
+const std::vector<std::string>& EnumNames<BeginToken>();
+template <>
+const std::vector<std::string>& EnumNames<Unreadable>();
+template <>
 const std::vector<std::string>& EnumNames<PreferenceLoss>();
+template <>
+const std::vector<std::string>& EnumNames<PreferenceDropout>();
 template <>
 const std::vector<std::string>& EnumNames<OptimizerName>();
 template <>
@@ -203,6 +212,10 @@ struct DataConfig {
   Documents documents = Documents::kJoined;  // whether documents in a window of text are joined
   std::string chat_template;            // a Jinja file, or "chatml"; empty: the tokenizer's own
   LossOn loss_on = LossOn::kAssistant;  // the parts of an example that carry loss
+  // Whether texts and prompts begin with the tokens that the tokenizer's files ask for.
+  BeginToken begin = BeginToken::kAuto;
+  std::string end;  // the token that ends documents and examples; empty: the tokenizer's own
+  Unreadable unreadable = Unreadable::kError;  // what an example that cannot be read does
 
   // The key that keeps the documents of a row separate; empty: none does.
   std::string KeyOfDocumentsApart() const {
@@ -260,7 +273,10 @@ struct PreferenceConfig {
   double beta = 0.1;
   double label_smoothing = 0;  // for dpo
   double sft_weight = 0;
+  // Whether training applies the dropout of the model and its adapters; the reference never does.
+  PreferenceDropout dropout = PreferenceDropout::kOff;
 
+  bool without_dropout() const { return asked() && dropout == PreferenceDropout::kOff; }
   bool asked() const { return loss != PreferenceLoss::kNone; }
   bool operator==(const PreferenceConfig&) const = default;
 };

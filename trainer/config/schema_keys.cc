@@ -102,6 +102,19 @@ void DataKeys(std::vector<Key>& keys) {
   data.Add("loss_on", &D::loss_on,
            "What of examples carries loss: the turns of the assistant, or completions; or `all` of "
            "them.");
+  data.Add("begin", &D::begin,
+           "`auto`: documents, examples and prompts begin with the token that transformers puts "
+           "before a text with this tokenizer (Gemma, Llama 3, Mistral; of token files: as `data "
+           "tokenize` made them); `none`: with their own first token. Chats begin as their "
+           "template says (docs/text.md#the-beginning-of-a-text).")
+      .Derived("`auto`; `none` where a run or a token file from before this key continues");
+  data.Add("end", &D::end,
+           "The token that ends documents and completions, and chats whose template writes no end, "
+           "as in `<|im_end|>`; empty: the tokenizer's own.");
+  data.Add("unreadable", &D::unreadable,
+           "What an example, image or volume that cannot be read does: `error` ends the run and "
+           "names it (of examples the first ten), with `skip` it is left out, and the run says how "
+           "many; the next image takes its place.");
   for (size_t i = first; i < keys.size(); ++i) {
     if (keys[i].path != "data.seed") keys[i].owners = {"tokens"};
   }

@@ -53,9 +53,11 @@ bool IsTokenFile(const std::string& name) { return name.ends_with(".bin"); }
 // Opens windows of the files' tokens, at most `most` of them; 0 means all.
 EvalData OpenFiles(const TrainedModel& trained, const data::DataOptions& options,
                    const std::vector<std::string>& files, const std::string& key, int64_t most) {
-  const std::vector<data::MixturePart> parts = {data::OpenFiles(options, files, key)};
-  return {.samples = std::make_unique<data::HeldOutTokens>(parts, trained.config().model.sequence(),
-                                                           most, key),
+  const data::DataSet set = data::OpenFiles(options, files, key);
+  for (const std::string& warning : set.warnings) PrintWarning(warning);
+  for (const std::string& note : set.notes) PrintNote(note + "\n");
+  return {.samples = std::make_unique<data::HeldOutTokens>(
+              set.eval, trained.config().model.sequence(), most, key),
           .key = key};
 }
 

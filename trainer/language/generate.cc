@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ranges>
 #include <utility>
 
 #include "base/amounts.h"
@@ -60,7 +61,8 @@ std::string Text(const data::Tokenizer& tokenizer, const std::vector<int32_t>& i
 }
 
 std::vector<int32_t> EncodePrompt(const data::Tokenizer& tokenizer, const std::string& prompt) {
-  std::vector<int32_t> ids = tokenizer.Encode(prompt);
+  std::vector<int32_t> ids = tokenizer.facts().begins;
+  tokenizer.Encode(prompt, &ids);
   // The model needs a first token. An empty prompt begins like a document.
   if (ids.empty()) {
     const std::optional<int32_t> end = tokenizer.EndOfText();
@@ -201,10 +203,15 @@ Generated Continue(NextToken& next, const data::Tokenizer& tokenizer,
     stream(row.stop.Finish());
   }
 
+  const std::vector<int32_t>& begins = tokenizer.facts().begins;
+  const auto shown = [&](const std::vector<int32_t>& all) {
+    const bool begun = std::ranges::equal(begins, all | std::views::take(begins.size()));
+    return Text(tokenizer, {all.begin() + (begun ? std::ssize(begins) : 0), all.end()});
+  };
   for (size_t r = 0; r < rows.size(); ++r) {
     ids[r].resize(rows[r].length);
-    generated.texts.push_back(rows[r].stop.stopped() ? Text(tokenizer, prompt) + rows[r].added
-                                                     : Text(tokenizer, ids[r]));
+    generated.texts.push_back(rows[r].stop.stopped() ? shown(prompt) + rows[r].added
+                                                     : shown(ids[r]));
   }
   return generated;
 }
@@ -227,6 +234,10 @@ void RunGenerate(const GenerateCommand& command) {
     throw UserError(command.folder + ": no tokenizer; name one with --tokenizer (byte, or a path)");
   }
   const std::unique_ptr<data::Tokenizer> tokenizer = TokenizerFor(*trained.model, name);
+  const std::string begins = Apply(TextTokensFrom(config.data), *tokenizer);
+  if (config.data.begin == config::BeginToken::kNone && !begins.empty() && !command.chat.asked) {
+    PrintNote(begins + "\n");
+  }
   GenerateOptions sampling = GenerateFrom(config.sample);
   if (command.prompt) sampling.prompt = *command.prompt;
   if (!command.stop.empty()) sampling.stop = command.stop;

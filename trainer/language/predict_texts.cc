@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/folders.h"
 #include "base/message.h"
+#include "data/texts/example_members.h"
 #include "data/texts/encoded_texts.h"
 #include "data/texts/examples.h"
 #include "data/texts/text_file.h"
@@ -65,6 +66,7 @@ InputText Parse(const InputPlace& place, std::string_view line) {
 InputText ParseObject(const InputPlace& place, std::string_view line) {
   const auto object =
       formats::JsonObject::FromText(line, fmt::format("{}:{}", place.file, place.number));
+  data::CheckMembers(object, "label");
   InputText text = {.place = place, .text = object.RequireString("text")};
   if (object.Has("text_pair")) text.pair = object.RequireString("text_pair");
   return text;

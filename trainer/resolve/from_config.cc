@@ -153,6 +153,7 @@ void SetPreference(const config::PreferenceConfig& preference, Settings& setting
   settings.Set(models::kPreferenceBeta, preference.beta);
   settings.Set(models::kPreferenceSmoothing, preference.label_smoothing);
   settings.Set(models::kPreferenceSftWeight, preference.sft_weight);
+  settings.Set(models::kDrawsDropout, !preference.without_dropout());
 }
 
 // Notes which settings were taken from elsewhere, and from where.
@@ -285,6 +286,10 @@ std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config) {
   }
   CheckTensorRanks(config, *model);
   return model;
+}
+
+data::TextTokens TextTokensFrom(const config::DataConfig& data) {
+  return {.begins = data.begin == config::BeginToken::kAuto, .end = data.end};
 }
 
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/tokenizers/begin_tokens.h"
 #include "data/tokenizers/tokenizer.h"
 #include "data/tokens/dataset.h"
 #include "models/model.h"
@@ -35,6 +36,8 @@ std::vector<std::string> BlocksOf(const models::Model& model);
 std::unique_ptr<models::Model> ModelBeside(config::RunConfig config, const std::string& weights);
 // Makes the model of a run. UserErrors name the mistaken key, with its file and line.
 std::unique_ptr<models::Model> ModelFrom(const config::RunConfig& config);
+// How texts begin and end, by data.begin and data.end.
+data::TextTokens TextTokensFrom(const config::DataConfig& data);
 // Calls data::LoadTokenizer. Throws a UserError when the tokenizer's ids exceed the model's
 // vocabulary, or when the model has no vocabulary.
 std::unique_ptr<data::Tokenizer> TokenizerFor(const models::Model& model, const std::string& name);

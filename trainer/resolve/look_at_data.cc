@@ -150,8 +150,8 @@ void LookAtData(config::Loaded& loaded, int64_t started, std::optional<DataRate>
     const std::unique_ptr<data::Source> source = Look(config, *model, started, rate);
     if (source == nullptr && counts) warn("data.source: the data are not read for a plan");
     if (source == nullptr) return;
-    for (const std::string& unused : UnusedKeys(config, *source)) {
-      loaded.warnings.push_back(unused);
+    for (const std::string& warning : DataWarnings(config, *source)) {
+      loaded.warnings.push_back(warning);
     }
     try {
       CountEpochsOf(*source, *model, loaded, started);

@@ -110,11 +110,13 @@ data::DataOptions DataOptionsFrom(const config::RunConfig& config, int64_t vocab
       .chats = {.chat_template = d.chat_template,
                 .loss_on = d.loss_on == config::LossOn::kAll ? data::LossOn::kAll
                                                              : data::LossOn::kAssistant,
-                .pairs = config.preference.asked()}};
+                .pairs = config.preference.asked()},
+      .unreadable = {.skip = d.unreadable == config::Unreadable::kSkip}};
   options.packing = static_cast<data::Packing>(d.packing);
   options.too_long = static_cast<data::TooLong>(d.too_long);
   options.documents_apart = d.documents == config::Documents::kApart;
   options.end_tokenizer = d.tokenizer;
+  options.text_tokens = TextTokensFrom(d);
   if (d.format == config::DataFormat::kUint16) options.format = data::TokenFormat::kUint16;
   if (d.format == config::DataFormat::kUint32) options.format = data::TokenFormat::kUint32;
   options.vocab = vocab;
@@ -198,10 +200,10 @@ std::unique_ptr<data::Source> HeldOutFrom(const config::RunConfig& config,
   }
 }
 
-std::vector<std::string> UnusedKeys(const config::RunConfig& config, const data::Source& source) {
+std::vector<std::string> DataWarnings(const config::RunConfig& config, const data::Source& source) {
   std::vector<std::string> warnings;
-  for (const std::string& unused : source.Unused()) {
-    warnings.push_back(WithPlace(config, UserError(unused)).what());
+  for (const std::string& warning : source.Warnings()) {
+    warnings.push_back(WithPlace(config, UserError(warning)).what());
   }
   return warnings;
 }

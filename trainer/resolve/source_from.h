@@ -40,8 +40,8 @@ void RequireAll(const config::RunConfig& config, const data::Source& source,
 // Opens the samples of evaluations. Throws a UserError when no samples are held out.
 std::unique_ptr<data::Source> HeldOutFrom(const config::RunConfig& config,
                                           const data::Source& source);
-// Warnings, with file and line of the key, about keys that have no effect with this data.
-std::vector<std::string> UnusedKeys(const config::RunConfig& config, const data::Source& source);
+// The source's warnings, with file and line of their key.
+std::vector<std::string> DataWarnings(const config::RunConfig& config, const data::Source& source);
 // The key that decides which samples are held out, for messages.
 std::string HeldOutKey(const config::RunConfig& config);
 

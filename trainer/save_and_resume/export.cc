@@ -24,6 +24,7 @@
 #include "trainer/config/load.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/save_and_resume/chat_template_file.h"
+#include "trainer/save_and_resume/earlier_defaults.h"
 #include "trainer/save_and_resume/picture_preparation.h"
 #include "trainer/save_and_resume/run_record.h"
 #include "trainer/save_and_resume/text_ends.h"
@@ -70,6 +71,7 @@ Source Open(const ExportCommand& command) {
     std::vector<std::string> sets = ModelSets(record);
     sets.push_back("data.synthetic=true");
     source.config = LoadRunText("", source.folder, sets).config;
+    KeepTexts(source.config, record.config);
     RequireStoredModel(source.config, source.folder);
     source.model = SavedModel(record, source.config, source.folder);
     source.base = record.base;
@@ -78,12 +80,14 @@ Source Open(const ExportCommand& command) {
   } else if (Exists(source.folder + "/" + adapters::kConfigFile)) {
     source.config =
         LoadRun(command.run + "/config.yaml", {"lora.init_from=" + source.folder}).config;
+    KeepStoredDefaults(source.config);
     source.model = ModelFrom(source.config);
     source.base = adapters::BaseChecksumOf(source.folder);
     RequireBase(source.base, source.folder, source.config.model.init_from);
     source.model->set_class_names(adapters::ClassNamesOf(source.folder));
   } else {
     source.config = config::Load(command.run + "/config.yaml").config;
+    KeepStoredDefaults(source.config);
     source.model = models::ModelFromHuggingFace(source.folder);
     return source;
   }
@@ -179,7 +183,7 @@ CopiedTokenizer TokenizerOf(const ExportCommand& command, const Source& source,
         source.is_copied() ? source.folder + "/" + data::kChatTemplateFile : "";
     const std::string chats = ChatTemplateText(
         ChatTemplateOfRun(source.config, source.snapshot ? &*source.snapshot : nullptr), copy);
-    return CopiedTokenizerFor(*source.model, tokenizer, chats);
+    return CopiedTokenizerFor(*source.model, tokenizer, source.config.data, chats);
   } catch (const UserError& error) {
     throw UserError(fmt::format(
         "{}: {}", command.tokenizer.empty() ? "data.tokenizer" : "--tokenizer", error.what()));
@@ -258,6 +262,11 @@ void SayTokenizer(const std::string& tokenizer, const CopiedTokenizer& files) {
   }
   if (!names.empty()) {
     PrintProgress(fmt::format("tokenizer: {}, from {}\n", fmt::join(names, ", "), tokenizer));
+    if (!files.begins.empty()) {
+      PrintProgress(fmt::format("  the run's {}; in transformers, call it with "
+                                "add_special_tokens=False\n",
+                                files.begins));
+    }
   } else if (tokenizer.empty()) {
     PrintProgress("no tokenizer: the run names none (data.tokenizer); --tokenizer PATH adds one\n");
   } else {

@@ -12,6 +12,7 @@
 #include "trainer/config/derived_values.h"
 #include "trainer/config/schema.h"
 #include "trainer/resolve/run_device.h"
+#include "trainer/save_and_resume/earlier_defaults.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -130,7 +131,8 @@ void Compare(const std::map<std::string, std::string>& saved,
 // Whether --set selects other training tokens.
 bool OverridesTokens(const config::RunConfig& config) {
   constexpr const char* kKeys[] = {"data.train",         "data.exclude", "data.eval_fraction",
-                                   "data.chat_template", "data.loss_on", "data.document_separator"};
+                                   "data.chat_template", "data.loss_on", "data.document_separator",
+                                   "data.begin",         "data.end",     "data.unreadable"};
   return std::ranges::any_of(kKeys, [&](const char* key) { return IsOverridden(config, key); });
 }
 
@@ -311,12 +313,7 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
   if (const auto seed = record.config.find("train.seed"); seed != record.config.end()) {
     record.config.try_emplace("data.seed", seed->second);
   }
-  // Earlier versions had only these ways to read text.
-  for (const auto& [key, value] :
-       {std::pair("data.packing", "concatenate"), std::pair("data.too_long", "truncate"),
-        std::pair("data.documents", "joined")}) {
-    record.config.try_emplace(key, value);
-  }
+  AddEarlierDefaults(record.config);
   if (object.Has("divergence"))
     record.divergence = ParseDivergence(object.RequireObject("divergence"));
   if (object.Has("evaluation")) {
@@ -343,15 +340,6 @@ std::string DropoutWarning(const RunRecord& saved, const models::DropoutRates& r
       "{}: written by a version of plimsoll whose dropout drew other masks; from here on losses "
       "differ from what it would have given, as with another train.seed",
       path);
-}
-
-bool KeepPacking(config::RunConfig& run, const RunRecord& saved) {
-  const auto found = saved.config.find("data.packing");
-  if (run.IsSet("data.packing") || run.data.packing == config::Packing::kConcatenate) return false;
-  if (found == saved.config.end() || found->second != "concatenate") return false;
-  run.data.packing = config::Packing::kConcatenate;
-  run.data.too_long = config::TooLong::kTruncate;
-  return true;
 }
 
 void RequireContinues(const RunRecord& saved, const RunRecord& now, const config::RunConfig& config,

@@ -92,10 +92,6 @@ RunRecord ParseRunRecord(const std::string& json, const std::string& where);
 std::string DropoutWarning(const RunRecord& saved, const models::DropoutRates& rates,
                            double adapters_rate, const std::string& path);
 
-// Sets data.packing to concatenate, the default of earlier program versions, if the run's file
-// leaves the key open and the snapshot used that value. Returns whether it changed anything.
-bool KeepPacking(config::RunConfig& run, const RunRecord& saved);
-
 // Throws a UserError that lists contradictions to the snapshot at `path`: settings that a resumed
 // run cannot change (model, optimizer, type of weights, vocabulary), and settings that change the
 // computed values, unless --set gives them. Settings that change only how the work is done may

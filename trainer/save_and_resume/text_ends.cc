@@ -40,13 +40,19 @@ std::vector<int32_t> TextEnds(const models::Model& model, const std::string& fol
 
 std::string GenerationConfigText(const models::Model& model, const std::string& folder,
                                  std::optional<int32_t> end) {
+  if (folder.empty()) return "";
   const fs::path path = fs::path(folder) / data::kGenerationFile;
   std::error_code ignored;
-  if (folder.empty() || !fs::is_regular_file(path, ignored)) return "";
-  std::string text(MappedFile(path).text());
+  const bool has_file = fs::is_regular_file(path, ignored);
+  const std::vector<int64_t> of_config = EndsOfConfig(model);
+  // Without the file, the model's config.json says all ends unless the run has chosen another.
+  if (!has_file && (of_config.empty() || !end || std::ranges::count(of_config, *end) > 0)) {
+    return "";
+  }
+  std::string text(has_file ? MappedFile(path).text() : "{}");
   const std::vector<int64_t> before = EndsOfFile(folder);
   std::vector<int64_t> ends = before;
-  AddMissing(EndsOfConfig(model), ends);
+  AddMissing(of_config, ends);
   if (end) AddMissing({*end}, ends);
   if (ends == before) return text;
   auto file = nlohmann::ordered_json::parse(text);

@@ -16,8 +16,8 @@ namespace plimsoll::trainer {
 std::vector<int32_t> TextEnds(const models::Model& model, const std::string& folder);
 
 // The generation_config.json for a model that was initialized from `folder`: that folder's file,
-// with the tokens of TextEnds and the tokenizer's `end` added. Empty means that the folder has no
-// such file.
+// with the tokens of TextEnds and the tokenizer's `end` added. Empty means that no file is needed:
+// the folder has none, and the model's config.json lists the end.
 std::string GenerationConfigText(const models::Model& model, const std::string& folder,
                                  std::optional<int32_t> end);
 

@@ -88,6 +88,7 @@ std::vector<std::string> CopiedTokenizer::Names() const {
 }
 
 CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string& tokenizer,
+                                   const config::DataConfig& data,
                                    const std::string& chat_template) {
   CopiedTokenizer files;
   files.chat_template = chat_template;
@@ -95,6 +96,8 @@ CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string
   const data::TokenizerFiles found = data::FindTokenizer(tokenizer);
   if (found.vocabulary.empty()) return files;
   const std::unique_ptr<data::Tokenizer> loaded = TokenizerFor(model, tokenizer);
+  const std::string begins = Apply(TextTokensFrom(data), *loaded);
+  if (data.begin == config::BeginToken::kNone) files.begins = begins;
   files.end = loaded->EndOfText();
   const bool word_pieces = found.is_word_pieces();
   if (!found.merges.empty()) {

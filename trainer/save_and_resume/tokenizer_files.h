@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/model.h"
+#include "trainer/config/run_config.h"
 
 namespace plimsoll::trainer {
 
@@ -21,15 +22,19 @@ struct CopiedTokenizer {
   // is valid.
   std::string chat_template = {};
   std::optional<int32_t> end = {};  // the token that ends texts
+  // If the run's texts begin without the token that the tokenizer asks for: a line that says so.
+  std::string begins = {};
 
   std::vector<std::string> Names() const;
 };
 
-// The tokenizer files for this model. `tokenizer` is a name as in data.tokenizer. `chat_template`
+// The tokenizer files for this model. `tokenizer` is a name as in data.tokenizer; `data` says how
+// the run's texts begin and end. `chat_template`
 // is the template that rendered chats; empty means the tokenizer's own. There are no files to copy
 // if the tokenizer is "byte" or empty, because transformers has no such tokenizer. Throws a
 // UserError if it cannot be read, or does not fit the model.
 CopiedTokenizer CopiedTokenizerFor(const models::Model& model, const std::string& tokenizer,
+                                   const config::DataConfig& data,
                                    const std::string& chat_template = "");
 
 // Whether a tokenizer's file, or a folder of its files, can have this name.

@@ -20,6 +20,7 @@
 #include "trainer/resolve/compile_from.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/run_device.h"
+#include "trainer/save_and_resume/earlier_defaults.h"
 #include "trainer/save_and_resume/run_record.h"
 #include "trainer/save_and_resume/text_ends.h"
 #include "trainer/step/adapter.h"
@@ -32,13 +33,9 @@ namespace {
 // The context of a checkpoint without a run's config, unless its model allows fewer tokens.
 constexpr int64_t kContext = 1024;
 
-// A run's config.yaml has every key of its version. If data.packing is missing, the run read
-// examples in windows.
 config::Loaded LoadStoredRun(const std::string& folder, const std::vector<std::string>& sets) {
   config::Loaded loaded = LoadRun(folder + "/config.yaml", sets);
-  if (!loaded.config.IsSet("data.packing")) {
-    loaded.config.data.packing = config::Packing::kConcatenate;
-  }
+  KeepStoredDefaults(loaded.config);
   return loaded;
 }
 
@@ -64,6 +61,7 @@ void OpenSnapshot(const std::string& source, const std::vector<std::string>& set
   all.insert(all.end(), sets.begin(), sets.end());
   trained.loaded =
       trained.is_run ? LoadStoredRun(trained.folder, all) : LoadRunText("", source, all);
+  KeepTexts(trained.loaded.config, record.config);
   const config::RunConfig& config = trained.config();
   if (std::ranges::any_of(sets, [](const auto& s) { return s.starts_with("lora.init_from="); })) {
     throw UserError(fmt::format(
@@ -74,7 +72,17 @@ void OpenSnapshot(const std::string& source, const std::vector<std::string>& set
   trained.weights = config.lora.asked() ? config.model.init_from : source;
 }
 
-void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& sets,
+// Names the adapter that is next to the folder's full weights, if any, unless --adapter names one.
+// transformers puts it on, too.
+void PutOnAdapter(const std::string& folder, std::vector<std::string>& sets) {
+  const auto names = [](const std::string& set) { return set.starts_with("lora.init_from="); };
+  if (!Exists(folder + "/" + adapters::kConfigFile) || std::ranges::any_of(sets, names)) return;
+  PrintNote(fmt::format("with the adapter next to the weights ({}/{}), as transformers has it\n",
+                        folder, adapters::kConfigFile));
+  sets.push_back("lora.init_from=" + folder);
+}
+
+void OpenCheckpoint(const WeightChoice& choice, std::vector<std::string> sets,
                     const std::string& run_file, TrainedModel& trained) {
   const std::string& folder = trained.folder;
   if (!Exists(folder + "/config.json")) {
@@ -91,6 +99,7 @@ void OpenCheckpoint(const WeightChoice& choice, const std::vector<std::string>& 
     throw UserError(fmt::format("--ema: {} has weights alone; name a run directory", folder));
   }
   trained.weights = folder;
+  PutOnAdapter(folder, sets);
   if (!run_file.empty()) {
     trained.loaded = LoadToRun(run_file, sets, 1, folder);
     for (const std::string& note : trained.loaded.notes) PrintNote(note + "\n");

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "adapters/modules_to_save.h"
+#include "adapters/peft.h"
 #include "base/error.h"
+#include "base/folders.h"
 #include "formats/model_safetensors.h"
 #include "models/huggingface.h"
 #include "trainer/config/schema.h"
@@ -49,6 +51,18 @@ void ResolveAdapter(config::RunConfig& config) {
   if (!given("lora.rank")) lora.rank = settings.rank;
 }
 
+void RequireAdapterNamed(const config::RunConfig& config) {
+  const std::string& folder = config.model.init_from;
+  const std::string file = fmt::format("{}/{}", folder, adapters::kConfigFile);
+  if (folder.empty() || config.lora.init_from == folder || !Exists(file)) return;
+  throw config.Error(
+      "model.init_from",
+      fmt::format("{} holds an adapter next to its weights, which would be left out; train that on "
+                  "with lora.init_from: {}, merge it into the weights (PEFT's merge_and_unload), or "
+                  "move {} away",
+                  folder, folder, adapters::kConfigFile));
+}
+
 void AddFreshModules(config::RunConfig& config, const models::Model& model) {
   config::LoraConfig& lora = config.lora;
   if (!lora.asked()) return;
@@ -69,7 +83,14 @@ adapters::Lora LoraFrom(const config::RunConfig& config, const models::Model& mo
   lora.rank = c.rank;
   lora.alpha = c.alpha;
   lora.rslora = c.rslora;
-  lora.dropout = c.dropout;
+  lora.dropout = config.preference.without_dropout() ? 0 : c.dropout;
+  if (lora.dropout != c.dropout && config.IsSet("lora.dropout") &&
+      (c.init_from.empty() || adapters::ReadSettings(c.init_from).dropout != c.dropout)) {
+    throw config.Error("lora.dropout",
+                       fmt::format("{} next to preference.dropout: off, which the reference needs; "
+                                   "remove it, or set preference.dropout: model",
+                                   c.dropout));
+  }
   lora.saved = SavedBy(config, model);
   lora.layers = config.Naming("lora.targets",
                               [&] { return adapters::SelectLayers(model, c.targets, lora.saved); });

@@ -17,6 +17,10 @@ namespace plimsoll::trainer {
 // a UserError (lora.init_from) if the folder holds no readable adapter.
 void ResolveAdapter(config::RunConfig& config);
 
+// Throws a UserError (model.init_from) if the folder of the first weights holds an adapter, too,
+// that lora.init_from does not name: transformers would put it on.
+void RequireAdapterNamed(const config::RunConfig& config);
+
 // Adds the model's modules without stored weights to lora.modules_to_save: these modules are
 // trained and stored with the adapter. Throws a UserError (lora.modules_to_save) if that is
 // impossible.

@@ -9,6 +9,7 @@
 
 #include "app/data_commands.h"
 #include "data/chats/chat_renderer.h"
+#include "data/texts/encode_examples.h"
 #include "data/texts/examples.h"
 #include "data/tokens/dataset.h"
 #include "tests/data/chats/chat_cases.h"
@@ -26,14 +27,15 @@ std::vector<std::string> ReadAs(const std::string& path,
   const auto tokenizer = LoadTokenizer("byte");
   std::vector<std::string> texts;
   ExampleReader reader(chats, *tokenizer);
+  ExampleEncoder encoder(*tokenizer, "");
   ForEachExample(MappedFile(path), [&](std::string_view object, const std::string& where) {
     std::string& text = texts.emplace_back();
-    EncodeExample(reader.Read(object, where), *tokenizer, "",
-                  [&](std::span<const int32_t> ids, int64_t, bool carries_loss) {
-                    if (carries_loss) text += '[';
-                    for (const int32_t id : ids) text += static_cast<char>(id);
-                    if (carries_loss) text += ']';
-                  });
+    encoder.Encode(reader.Read(object, where),
+                   [&](std::span<const int32_t> ids, int64_t, bool carries_loss) {
+                     if (carries_loss) text += '[';
+                     for (const int32_t id : ids) text += static_cast<char>(id);
+                     if (carries_loss) text += ']';
+                   });
   });
   return texts;
 }
@@ -46,8 +48,13 @@ constexpr const char* kForms[] = {
     R"({"instruction": "Sing.", "input": "", "output": "la"})",
     R"({"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}],
         "completion": [{"role": "assistant", "content": "d"}]})",
-    R"({"prompt": "p ", "completion": "c"})",
-    R"({"text": "t"})",
+    R"({"prompt": "p ", "completion": "c", "label": true, "weight": 1, "source": "a book"})",
+    R"({"text": "t", "label": 0, "meta": {"a": 1}})",
+    R"({"system": "s", "messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+                                    {"role": "assistant", "content": "c", "weight": 1, "train": true}]})",
+    R"({"system": "s", "conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]})",
+    R"({"system": "s", "instruction": "d", "output": "e", "history": [["a", "b"]]})",
+    R"({"system": "s", "prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]})",
 };
 const std::vector<std::string> kRead = {
     "User: a\nAssistant: [b\n]",
@@ -57,6 +64,10 @@ const std::vector<std::string> kRead = {
     "User: a\nAssistant: b\nUser: c\nAssistant: [d\n]",
     "p [c\n]",
     "[t\n]",
+    "System: s\nUser: ab\nAssistant: [c\n]",
+    "System: s\nUser: a\nAssistant: [b\n]",
+    "System: s\nUser: a\nAssistant: [b\n]User: d\nAssistant: [e\n]",
+    "System: s\nUser: a\nAssistant: [b\n]",
 };
 
 TEST(ChatFiles, HaveManyForms) {
@@ -157,7 +168,7 @@ TEST(ChatFiles, MistakesNameFileAndLine) {
   refused(message(R"("role": "user", "content": [{"type": "image"}])"),
           {"messages[1].content", "pictures"});
   refused(message(R"("role": "assistant", "content": "x", "weight": 0)"),
-          {"messages[1].weight", "is not read"});
+          {"messages[1].weight", "count alike"});
   refused(message(R"("role": "assistant")"), {"messages[1].content"});
   refused(message(R"("role": "assistant", "content": null)"),
           {"messages[1].content", "is null", "calls of tools are not read"});
@@ -173,11 +184,41 @@ TEST(ChatFiles, MistakesNameFileAndLine) {
   refused(R"({"conversations": [{"from": "bing", "value": "a"}]})",
           {"conversations[0].from", "'bing'", "human"});
   refused(R"({"instruction": "a"})", {"output"});
-  refused(R"({"instruction": "a", "output": "b", "history": [["a", "b"]]})", {"history"});
+  refused(R"({"instruction": "a", "output": "b", "history": [["a"]]})",
+          {"history", "questions with answers"});
   refused(R"({"instruction": "a", "output": "b", "text": "c"})", {"text", "keep one"});
   refused(R"({"prompt": [{"role": "user", "content": "a"}], "completion": "b"})",
           {"prompt", "different kinds"});
   refused(R"({"id": 1})", {"completion", "messages"});
+  // What changes an example's meaning.
+  const std::string chat = R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])";
+  const std::pair<const char*, std::vector<std::string>> next_to_a_chat[] = {
+      {R"("label": false)", {"label", "voted down"}},
+      {R"("weight": 0.5)", {"weight", "count alike"}},
+      {R"("train": false)", {"train", "count alike"}},
+      {R"("history": [["a", "b"]])", {"history", "second text"}},
+      {R"("functions": [{"name": "f"}])", {"functions", "tools"}},
+      {R"("documents": ["d"])", {"documents"}},
+      {R"("prompt": "another")", {"prompt", "no turn of messages"}},
+      {R"("text": "more")", {"text", "keep one"}},
+      {R"("content": "more")", {"content", "second text"}},
+      {R"("reasoning": "more")", {"reasoning", "second text"}},
+      {R"("images": ["a.png"])", {"images", "pictures"}},
+      {R"("chosen": "b")", {"chosen", "preference.loss"}},
+      {R"("chat_template_kwargs": {"messages": 1})", {"chat_template_kwargs.messages"}},
+      {R"("chat_template_kwargs": "a")", {"chat_template_kwargs"}}};
+  for (const auto& [member, parts] : next_to_a_chat) {
+    refused(std::string("{") + chat + ", " + member + "}", parts);
+  }
+  refused(R"({"system": "t", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}]})",
+          {"system", "keep one"});
+  refused(R"({"system": "s", "prompt": "p", "completion": "c"})", {"system", "list of messages"});
+  refused(R"({"prompt": "p", "completion": "c", "label": false})", {"label", "voted down"});
+  refused(R"({"text": "t", "title": "x", "summary": "", "prompt": "p"})", {"prompt", "second text"});
+  refused(R"({"text": "t", "text_b": "u"})", {"text_b", "second text"});
+  refused(R"({"messages": "[{'role': 'user', 'content': 'a'}]"})", {"messages", "tables"});
+  refused(R"({"prompt": "[{\"role\": \"user\", \"content\": \"a\"}]", "completion": "b"})",
+          {"prompt", "tables"});
   refused("7", {""});
 }
 
@@ -242,7 +283,7 @@ TEST(ChatFiles, ATemplateWithoutChatsHasNoEffect) {
     options.train = {{.files = {train}}};
     options.eval.clear();
     if (!eval.empty()) options.eval = {eval};
-    return OpenData(options).unused;
+    return OpenData(options).warnings;
   };
   ASSERT_EQ(unused(texts).size(), 1u);
   EXPECT_TRUE(unused(texts)[0].starts_with("data.chat_template: has no effect"));
