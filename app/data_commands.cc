@@ -143,9 +143,8 @@ void AddInspectData(CLI::App& command) {
       PrintAnswer(data::InspectExamples(o->examples, &PrintNote));
       return;
     }
-    for (const char* option :
-         {"--examples", "--separator", "--color", "--chat-template", "--loss-on", "--no-begin",
-          "--end"}) {
+    for (const char* option : {"--examples", "--separator", "--color", "--chat-template",
+                               "--loss-on", "--no-begin", "--end"}) {
       if (command.count(option) == 0) continue;
       throw UserError(
           fmt::format("{}: is for examples (*.jsonl, *.json), and {} is read as a token "

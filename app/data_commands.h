@@ -39,11 +39,11 @@ struct TokenizeResult {
 };
 
 // Writes OUT/train_000000.bin, … and OUT/val_000000.bin, …, and next to each file that has tokens
-// of prompts its mask FILE.mask, and FILE.begin if documents begin with a token (token_file.h). All files appear together at the end, or none if
-// anything fails. If text was split into documents and the tokenizer has no end-of-text token
-// (bytes), the delimiter lines stay in the text. `say` gets progress lines, and may be empty.
-// UserErrors: nothing to read, a tokenizer that cannot be loaded, an OUT that cannot be written or
-// already holds such files.
+// of prompts its mask FILE.mask, and FILE.begin if documents begin with a token (token_file.h). All
+// files appear together at the end, or none if anything fails. If text was split into documents and
+// the tokenizer has no end-of-text token (bytes), the delimiter lines stay in the text. `say` gets
+// progress lines, and may be empty. UserErrors: nothing to read, a tokenizer that cannot be loaded,
+// an OUT that cannot be written or already holds such files.
 TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say);
 
 // Result of `plimsoll data inspect` for a token file.
@@ -55,8 +55,8 @@ struct TokenFileSummary {
   int64_t masked = 0;  // target tokens that carry no loss
   uint32_t max_id = 0;
   std::vector<int32_t> begins;  // ids with which each document begins
-  std::vector<int32_t> first;  // ids of the first tokens
-  std::string first_text;      // text of the first tokens, if a tokenizer was given
+  std::vector<int32_t> first;   // ids of the first tokens
+  std::string first_text;       // text of the first tokens, if a tokenizer was given
   std::string ToString() const;
 };
 
@@ -71,14 +71,14 @@ struct InspectExamplesOptions {
   std::string tokenizer;           // see LoadTokenizer
   ChatOptions chats;
   TextTokens text_tokens = {};  // how texts begin and end
-  std::string separator;  // SplitOptions::delimiter
-  int64_t shown = 3;      // the number of examples to show, from the first
-  bool colored = false;   // marks text that carries loss by terminal colours, otherwise by brackets
+  std::string separator;        // SplitOptions::delimiter
+  int64_t shown = 3;            // the number of examples to show, from the first
+  bool colored = false;  // marks text that carries loss by terminal colours, otherwise by brackets
 };
 
 // Returns the text of each of the first examples, with the tokens that carry loss highlighted, and
-// their token counts; then the totals of all examples, and why some cannot be read. Control characters are written as \x1b and
-// the like. UserErrors: those of tokenising the files.
+// their token counts; then the totals of all examples, and why some cannot be read. Control
+// characters are written as \x1b and the like. UserErrors: those of tokenising the files.
 std::string InspectExamples(const InspectExamplesOptions& options, const Say& say);
 
 // Options of `plimsoll data wordpiece`, which makes a WordPiece vocabulary from text.

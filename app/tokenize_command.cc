@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kReportEvery = int64_t{8} << 20;  // bytes of text between progress lines
 
-// Existing files OUT/NAME_*.bin and those next to them. Shards left over from a longer earlier run would
-// be read together with the new ones.
+// Existing files OUT/NAME_*.bin and those next to them. Shards left over from a longer earlier run
+// would be read together with the new ones.
 std::vector<fs::path> ExistingShards(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code error;
@@ -241,15 +241,15 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
     warn(split.unreadable.Summary(split.examples) + ":" + split.unreadable.List());
   }
   const auto write = [&](const DocumentList& documents, ShardWriter* writer) {
-    const EncodingNotes notes = EncodeTexts(
-        texts, split, documents, *tokenizer,
-        {.delimiter = options.split.delimiter,
-         .end_of_text = options.end_of_text,
-         .unreadable = options.split.unreadable},
-        [&](std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss) {
-                  writer->Append(ids, carries_loss);
-                  report.Add(text_bytes, train.tokens() + eval.tokens());
-                });
+    const EncodingNotes notes =
+        EncodeTexts(texts, split, documents, *tokenizer,
+                    {.delimiter = options.split.delimiter,
+                     .end_of_text = options.end_of_text,
+                     .unreadable = options.split.unreadable},
+                    [&](std::span<const int32_t> ids, int64_t text_bytes, bool carries_loss) {
+                      writer->Append(ids, carries_loss);
+                      report.Add(text_bytes, train.tokens() + eval.tokens());
+                    });
     writer->Finish();
     warn(notes.unreadable.Summary(documents.size()));
     warn(notes.ends);

@@ -86,7 +86,8 @@ class Source {
   // Describes, in one line without a line end, the data that could not be read and was left out so
   // far. Empty: everything was read.
   virtual std::string Unread() const { return ""; }
-  // Warnings about the data and settings, each beginning with a key, as in "KEY: has no effect: why".
+  // Warnings about the data and settings, each beginning with a key, as in "KEY: has no effect:
+  // why".
   virtual std::vector<std::string> Warnings() const { return {}; }
   // Describes the source for the user, in lines that each end with a newline.
   virtual std::string Describe(const Reading& reading) const;

@@ -37,8 +37,8 @@ constexpr KeyRule Harmless(std::string_view key, std::string_view why) {
 
 // What happens to a key that has no rule and whose value is not empty.
 enum class UnknownKeys {
-  kRefused,  // for files in which any key may change numbers
-  kNamed,    // for files in which users and programs store notes: a warning names the key once
+  kRefused,    // for files in which any key may change numbers
+  kNamed,      // for files in which users and programs store notes: a warning names the key once
   kNamedOnce,  // for records of many, such as lines: one warning for the key in all of them
 };
 

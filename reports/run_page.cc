@@ -282,7 +282,9 @@ ordered_json RunPage::Views(const std::string& state) const {
                    {"variants", std::move(variants)}});
   views.push_back(BarsView("The peak by role", facts_.by_role));
   views.push_back(BarsView("The peak by block", facts_.by_block));
-  views.push_back({{"type", "facts"}, {"title", "The run"}, {"rows", facts_.facts}});
+  ordered_json facts = facts_.facts;
+  if (!unread_.empty()) facts.push_back(ordered_json::array({"data left out", unread_}));
+  views.push_back({{"type", "facts"}, {"title", "The run"}, {"rows", std::move(facts)}});
   views.push_back({{"type", "text"},
                    {"title", "Configuration"},
                    {"summary", "config.yaml, resolved"},

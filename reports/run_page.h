@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "reports/history.h"
@@ -60,6 +61,9 @@ class RunPage {
   // Like ShowMistakes, for images that the model generates: one picture, a PNG file in base64.
   void ShowImages(int64_t steps_done, const std::string& png);
 
+  // Shows from the next refresh on what data could not be read and was left out; "" shows nothing.
+  void ShowUnread(std::string text) { unread_ = std::move(text); }
+
   // Writes the file now. `state` says how the run ended, or is kRunning, which makes browsers
   // reload the page.
   static constexpr char kRunning[] = "running";
@@ -72,6 +76,7 @@ class RunPage {
 
   std::string path_;
   RunFacts facts_;
+  std::string unread_;
   History steps_, evaluations_, energy_;
   nlohmann::ordered_json last_evaluation_;             // row of the last evaluation
   nlohmann::ordered_json mistakes_, slices_, images_;  // views; null: none

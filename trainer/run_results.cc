@@ -147,9 +147,9 @@ void SaveInputFiles(const EndedRun& run, const std::string& folder) {
     const data::ImagePreparation* const pictures =
         adapts ? nullptr : run.source.image_preparation();
     data::WritePreparation(pictures == nullptr ? "" : data::PreparationText(*pictures), folder);
-    const CopiedTokenizer tokenizer = CopiedTokenizerFor(
-        run.model, run.config.data.tokenizer, run.config.data,
-        ChatTemplateText(run.config.data.chat_template));
+    const CopiedTokenizer tokenizer =
+        CopiedTokenizerFor(run.model, run.config.data.tokenizer, run.config.data,
+                           ChatTemplateText(run.config.data.chat_template));
     WriteTokenizerFiles(tokenizer, folder);
     if (adapts) return;
     WriteGenerationConfig(

@@ -115,6 +115,7 @@ ExitCode TrainingLoop::Run() {
     throw;
   }
   if (reports_) {
+    reports_->ShowUnread(run_.feed.source().Unread());
     reports_->End(stopped_by_signal_ ? "stopped by a signal" : stopped_ ? "stopped early" : "done");
   }
   if (const std::string rates = run_.feed.RatesText(); !rates.empty()) progress.Line(rates);

@@ -78,7 +78,7 @@ struct SplitOptions {
   std::string delimiter;     // a line that separates documents; "": no delimiter
   double eval_fraction = 0;  // in [0, 1)
   uint64_t seed = 1;
-  ChatOptions chats = {};  // how chats among examples are rendered
+  ChatOptions chats = {};        // how chats among examples are rendered
   OnUnreadable unreadable = {};  // what an example that cannot be read does
 };
 

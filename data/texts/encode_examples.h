@@ -5,8 +5,8 @@
 // without one, with `delimiter` on a line of its own (a newline if the delimiter is empty). The
 // answers of a preference are encoded likewise, each after the same prompt.
 //
-// A chat is encoded in one piece and begins and ends as its template says. If the template writes no
-// end token after the assistant's last words, the token of data.end is put there.
+// A chat is encoded in one piece and begins and ends as its template says. If the template writes
+// no end token after the assistant's last words, the token of data.end is put there.
 #pragma once
 
 #include <cstdint>

@@ -32,22 +32,24 @@ constexpr const char* kNotes = "a note about the example";
 // What each form reads.
 constexpr KeyRule kTextRules[] = {Read("text"), Harmless("label", kNotes),
                                   Harmless("label_text", kNotes)};
-constexpr KeyRule kCompletionRules[] = {Read("prompt"),   Read("completion"), Read("answer"),
-                                        Read("response"), Read("system"),     Read("label"),
-                                        Read("chat_template_kwargs")};
+constexpr KeyRule kCompletionRules[] = {
+    Read("prompt"), Read("completion"),          Read("answer"), Read("response"), Read("system"),
+    Read("label"),  Read("chat_template_kwargs")};
 constexpr KeyRule kMessagesRules[] = {Read("messages"), Read("prompt"), Read("system"),
                                       Read("label"), Read("chat_template_kwargs")};
 constexpr KeyRule kConversationsRules[] = {Read("conversations"), Read("system"), Read("label"),
                                            Read("chat_template_kwargs")};
-constexpr KeyRule kInstructionRules[] = {
-    Read("instruction"), Read("input"),  Read("output"), Read("system"),
-    Read("history"),     Read("label"), Read("chat_template_kwargs")};
-constexpr KeyRule kPairRules[] = {Read("prompt"),   Read("chosen"),
-                                  Read("rejected"), Read("system"),
-                                  Read("messages"), Read("chat_template_kwargs")};
+constexpr KeyRule kInstructionRules[] = {Read("instruction"),
+                                         Read("input"),
+                                         Read("output"),
+                                         Read("system"),
+                                         Read("history"),
+                                         Read("label"),
+                                         Read("chat_template_kwargs")};
+constexpr KeyRule kPairRules[] = {Read("prompt"), Read("chosen"),   Read("rejected"),
+                                  Read("system"), Read("messages"), Read("chat_template_kwargs")};
 constexpr KeyRule kLabelledRules[] = {Read("text"), Read("text_pair"), Read("label"),
-                                      Read("labels"),
-                                      Harmless("label_text", kNotes)};
+                                      Read("labels"), Harmless("label_text", kNotes)};
 
 // What no form reads, after the form's own rules: notes, then what would be missed.
 constexpr KeyRule kOtherRules[] = {

@@ -187,8 +187,8 @@ std::string ExampleReader::ReadPair(std::string_view object, const std::string& 
       whole.messages.insert(whole.messages.end(), answer.begin(), answer.end());
       return renderer.Render(whole, where).front().text;
     };
-    return WritePair({where, true, prompt, text(pair.chosen_messages),
-                      text(pair.rejected_messages)});
+    return WritePair(
+        {where, true, prompt, text(pair.chosen_messages), text(pair.rejected_messages)});
   });
 }
 

@@ -80,10 +80,10 @@ void RequireExamples(const std::vector<MappedFile>& files, int64_t count);
 // lines, or say that the files have no examples.
 struct FoundExamples {
   std::shared_ptr<const DocumentIndex> index;
-  int64_t examples = 0;            // with those that cannot be read
-  UnreadableExamples unreadable;   // left out of the index
-  bool chats = false;              // whether any example is a chat
-  bool dated = false;              // see ExampleReader
+  int64_t examples = 0;           // with those that cannot be read
+  UnreadableExamples unreadable;  // left out of the index
+  bool chats = false;             // whether any example is a chat
+  bool dated = false;             // see ExampleReader
 };
 FoundExamples FindExamples(const std::vector<MappedFile>& files, const ChatOptions& chats,
                            const OnUnreadable& unreadable, const Tokenizer& tokenizer);

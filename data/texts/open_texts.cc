@@ -99,8 +99,7 @@ Texts OpenTexts(const std::vector<std::string>& patterns, const std::vector<std:
 DocumentSplit SplitTexts(const Texts& texts, const SplitOptions& options,
                          const Tokenizer& tokenizer) {
   if (!texts.examples) return SplitDocuments(texts.files, options);
-  FoundExamples examples =
-      FindExamples(texts.files, options.chats, options.unreadable, tokenizer);
+  FoundExamples examples = FindExamples(texts.files, options.chats, options.unreadable, tokenizer);
   DocumentSplit split =
       SplitByCount(std::move(examples.index), options.eval_fraction, options.seed, "examples");
   split.chats = examples.chats;
@@ -111,7 +110,8 @@ DocumentSplit SplitTexts(const Texts& texts, const SplitOptions& options,
 }
 
 EncodingNotes EncodeTexts(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
-                 const Tokenizer& tokenizer, const EncodingOptions& options, TokenSink sink) {
+                          const Tokenizer& tokenizer, const EncodingOptions& options,
+                          TokenSink sink) {
   EncodingNotes notes = {.unreadable = UnreadableExamples(options.unreadable)};
   if (texts.examples) {
     ExampleEncoder encoder(tokenizer, options.delimiter);

@@ -53,7 +53,8 @@ struct EncodingNotes {
 // Encodes the documents or examples of `part`, a part of `split` (encode_examples.h). Documents
 // begin with the tokenizer's begin tokens, which carry loss.
 EncodingNotes EncodeTexts(const Texts& texts, const DocumentSplit& split, const DocumentList& part,
-                 const Tokenizer& tokenizer, const EncodingOptions& options, TokenSink sink);
+                          const Tokenizer& tokenizer, const EncodingOptions& options,
+                          TokenSink sink);
 
 // Says what ends examples if the tokenizer has no end-of-text token: "examples end with …", without
 // a line end. Empty for text, and if the tokenizer has such a token.

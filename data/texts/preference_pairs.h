@@ -9,7 +9,8 @@
 //                                                   belongs to the answers
 //
 // If a text "prompt" is next to complete chats, it must repeat a message of their common beginning,
-// as in some published data. `system` is the first turn of chats. Further members: example_members.h.
+// as in some published data. `system` is the first turn of chats. Further members:
+// example_members.h.
 #pragma once
 
 #include <string>

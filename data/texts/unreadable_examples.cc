@@ -33,8 +33,8 @@ void UnreadableExamples::Require(int64_t examples) const {
   if (count_ == 0) return;
   if (examples == 1) throw UserError(first_.front());
   if (count_ == examples) {
-    throw UserError(fmt::format("{}; none of {} can be read", first_.front(),
-                                Counted(examples, "example")));
+    throw UserError(
+        fmt::format("{}; none of {} can be read", first_.front(), Counted(examples, "example")));
   }
   if (then_.skip) return;
   if (count_ == 1) throw UserError(fmt::format("{} ({} leaves it out)", first_.front(), then_.way));

@@ -28,7 +28,7 @@ std::vector<int32_t> BeginTokens(const TokenizerConfig& config, const TokenizerF
 
 // How texts begin and end, by the keys of the section `data`.
 struct TextTokens {
-  bool begins = true;  // data.begin: whether the tokenizer's begin tokens are put before texts
+  bool begins = true;    // data.begin: whether the tokenizer's begin tokens are put before texts
   std::string end = {};  // data.end: the token that ends texts; empty: the tokenizer's own
 };
 // Makes the tokenizer's facts those. Returns a line, without a line end, that says with which token

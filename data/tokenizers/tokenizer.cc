@@ -70,9 +70,9 @@ std::optional<int32_t> Tokenizer::EndOfText() const {
 void Tokenizer::ChooseEnd(const std::string& token, const std::string& key) {
   facts_.chosen_end = TokenId(token);
   if (facts_.chosen_end) return;
-  throw UserError(fmt::format(
-      "{}: '{}' is no token of the tokenizer{}; name one, such as its eos_token", key,
-      formats::Printable(token), facts_.folder.empty() ? "" : " in " + facts_.folder));
+  throw UserError(
+      fmt::format("{}: '{}' is no token of the tokenizer{}; name one, such as its eos_token", key,
+                  formats::Printable(token), facts_.folder.empty() ? "" : " in " + facts_.folder));
 }
 
 bool Tokenizer::IsEnd(int32_t id) const {

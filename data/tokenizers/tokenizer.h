@@ -34,12 +34,12 @@ struct TokenizerFacts {
   // The tokens before a text, usually one (BOS), as a call of transformers' tokenizer puts them
   // there (begin_tokens.h). Empty for WordPiece, whose sources of data place their own.
   std::vector<int32_t> begins = {};
-  std::vector<int32_t> ends = {};             // end tokens of the folder's model
-  std::optional<int32_t> chosen_end = {};     // takes precedence in EndOfText (data.end)
-  std::vector<int32_t> added = {};            // tokens that are matched as a unit, sorted
-  bool cuts_left = false;                     // truncation removes a text's beginning
-  bool pads_left = false;                     // padding is placed before a text
-  std::string folder = {};                    // the folder of these files; empty if none was read
+  std::vector<int32_t> ends = {};          // end tokens of the folder's model
+  std::optional<int32_t> chosen_end = {};  // takes precedence in EndOfText (data.end)
+  std::vector<int32_t> added = {};         // tokens that are matched as a unit, sorted
+  bool cuts_left = false;                  // truncation removes a text's beginning
+  bool pads_left = false;                  // padding is placed before a text
+  std::string folder = {};                 // the folder of these files; empty if none was read
 };
 
 class Tokenizer {
@@ -80,8 +80,9 @@ class Tokenizer {
   // The token with a role in transformers, such as "mask_token". nullopt: no file names one.
   std::optional<int32_t> Named(const std::string& role) const;
 
-  // The token that ends a document: the chosen one (ChooseEnd); else the files' eos_token; else the first end token of the folder's
-  // model; else sep_token (BERT); else, for vocabularies without such files, a known name:
+  // The token that ends a document: the chosen one (ChooseEnd); else the files' eos_token; else the
+  // first end token of the folder's model; else sep_token (BERT); else, for vocabularies without
+  // such files, a known name:
   // <|endoftext|> (GPT-2, Qwen2), <|end_of_text|> (Llama 3), </s> (Llama 2) or [SEP] (BERT).
   // nullopt: none of these exists.
   std::optional<int32_t> EndOfText() const;

@@ -90,7 +90,7 @@ struct Reader {
   const DataOptions& options;
   const Tokenizer& tokenizer;
   std::optional<int32_t> document_end;  // set if attention must not cross documents
-  DataSet& set;  // receives what is to be said of the data
+  DataSet& set;                         // receives what is to be said of the data
 };
 
 void AddOnce(std::vector<std::string>& texts, std::string text) {
@@ -103,8 +103,8 @@ void NoteUnread(const UnreadableExamples& unreadable, int64_t examples, const st
                 DataSet& set) {
   if (unreadable.count() == 0) return;
   set.unread.push_back(fmt::format("{}: {}", key, unreadable.Summary(examples)));
-  AddOnce(set.warnings, fmt::format("{}: {}:{}", key, unreadable.Summary(examples),
-                                    unreadable.List()));
+  AddOnce(set.warnings,
+          fmt::format("{}: {}:{}", key, unreadable.Summary(examples), unreadable.List()));
 }
 
 // Joins the documents, or the examples, into one source. Packs examples if the options say so.
@@ -157,8 +157,8 @@ MixturePart OpenWholeText(const std::vector<std::string>& files, const Reader& r
   split_options.eval_fraction = 0;
   if (texts.examples) {
     // Examples are read in the order of the files.
-    const FoundExamples found = FindExamples(texts.files, options.split.chats,
-                                             options.split.unreadable, reader.tokenizer);
+    const FoundExamples found =
+        FindExamples(texts.files, options.split.chats, options.split.unreadable, reader.tokenizer);
     reader.set.has_chats |= found.chats;
     NoteUnread(found.unreadable, found.examples, key, reader.set);
     return Encode(texts, {}, DocumentList(found.index, 0, found.index->size()), reader, key);

@@ -44,9 +44,9 @@ struct DataOptions {
   bool documents_apart = false;
   std::string end_tokenizer;
   TextTokens text_tokens;  // how texts begin and end
-  int64_t vocab = 0;     // the model's vocabulary
-  int64_t sequence = 0;  // tokens in a sample of packed rows; synthetic data hold out one sample
-  uint64_t seed = 0;     // seed of synthetic tokens
+  int64_t vocab = 0;       // the model's vocabulary
+  int64_t sequence = 0;    // tokens in a sample of packed rows; synthetic data hold out one sample
+  uint64_t seed = 0;       // seed of synthetic tokens
 };
 
 // `train` has a part for each of options.train. `eval` has a single part or, if it is held out of
@@ -78,6 +78,6 @@ void CheckData(const DataOptions& options);
 // Opens these files in full as the evaluation's only part, instead of options.train and
 // options.eval. `key` names them in messages.
 DataSet OpenFiles(const DataOptions& options, const std::vector<std::string>& files,
-                      const std::string& key);
+                  const std::string& key);
 
 }  // namespace plimsoll::data

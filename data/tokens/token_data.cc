@@ -117,9 +117,7 @@ std::string TokenData::EpochsText(size_t part, const Reading& reading) const {
       "epoch");
 }
 
-std::string TokenData::Unread() const {
-  return fmt::format("{}", fmt::join(data_.unread, "; "));
-}
+std::string TokenData::Unread() const { return fmt::format("{}", fmt::join(data_.unread, "; ")); }
 
 std::string TokenData::Describe(const Reading& reading) const {
   const std::vector<MixturePart>& parts = data_.train;

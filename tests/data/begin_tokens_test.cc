@@ -74,8 +74,8 @@ TEST(BeginTokens, AreThoseOfTransformersInEachKindOfData) {
     EXPECT_EQ(ReadAs(folder, "a.jsonl", "{\"text\": " + quoted + "}", false), ids);
     const std::string prompt = "{\"prompt\": " + quoted;
     EXPECT_EQ(ReadAs(folder, "a.jsonl", prompt + ", \"completion\": \"\"}", false), ids);
-    const Ids pair = ReadAs(folder, "a.jsonl",
-                            prompt + ", \"chosen\": \"\", \"rejected\": \"no\"}", true);
+    const Ids pair =
+        ReadAs(folder, "a.jsonl", prompt + ", \"chosen\": \"\", \"rejected\": \"no\"}", true);
     EXPECT_EQ(Ids(pair.begin(), pair.begin() + std::ssize(ids)), ids);
     EXPECT_TRUE(std::equal(ids.begin(), ids.end() - 1, pair.begin() + std::ssize(ids)));
   }
@@ -136,8 +136,7 @@ TEST_F(BeginsOfData, ExamplesBeginWithNoTarget) {
   EXPECT_EQ(targets, (Ids{kNo, kNo, y, kEnd}));
   EXPECT_EQ(Read("a.jsonl", R"({"text": "x"})"),
             std::pair(Ids({kBegin, x, kEnd}), Ids({kNo, x, kEnd})));
-  EXPECT_EQ(Read("a.jsonl", R"({"prompt": "", "completion": "y"})").first,
-            (Ids{kBegin, y, kEnd}));
+  EXPECT_EQ(Read("a.jsonl", R"({"prompt": "", "completion": "y"})").first, (Ids{kBegin, y, kEnd}));
   options.text_tokens.begins = false;
   EXPECT_EQ(Read("a.jsonl", R"({"text": "x"})").first, (Ids{x, kEnd}));
 }

@@ -73,6 +73,25 @@ class PackingCommand : public testing::Test {
   const TempFolder folder_;
 };
 
+// The log lists them, the end and the report count them, and the run learns as without them.
+TEST_F(PackingCommand, LeavesOutExamplesThatCannotBeRead) {
+  Train("llama", "best_fit");
+  const std::string lines = folder_.Read("qa.jsonl");
+  const size_t second = lines.find('\n') + 1;
+  folder_.Write("qa.jsonl", lines.substr(0, second) + "{\"prompt\": 7}\n" + lines.substr(second) +
+                                "{\"prompt\": \"a\", \"completion\": \"b\", \"label\": false}\n");
+  const Outcome refused =
+      RunPlimsoll({"train", folder_ / "llama.yaml", "--set", "run.dir=" + folder_ / "refused"});
+  ExpectText(ExpectExit(2, refused).err, {"2 of 8 examples cannot be read", "data.unreadable: skip",
+                                          "qa.jsonl:2: ", "qa.jsonl:8: label: is false"});
+  const std::vector<double> losses = Losses("llama_best_fit");
+  const std::string said =
+      Train("llama", "best_fit", {"data.unreadable=skip", "run.overwrite=true"});
+  ExpectText(said, {"data: data.train: 2 of 8 examples cannot be read and are left out"});
+  ExpectText(folder_.Read("llama_best_fit/report.html"), {"2 of 8 examples cannot be read"});
+  EXPECT_EQ(Losses("llama_best_fit"), losses);
+}
+
 // The law: an example in a packed row has the loss that it has alone.
 TEST_F(PackingCommand, PackedExamplesLearnAsTheyDoAlone) {
   for (const std::string family : {"llama", "gpt2"}) {

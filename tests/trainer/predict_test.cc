@@ -292,6 +292,7 @@ TEST_F(PredictPictures, OfAFolderByClassAreWhatTheEvaluationCounts) {
   ExpectText(trained.err, {"warning: data: 1 image could not be read",
                            damaged + ": is a truncated or damaged PNG file"});
   ExpectText(trained.out, {"data: 1 image could not be read", "data: 2 workers can prepare"});
+  EXPECT_THAT(folder_.Read("run/report.html"), HasSubstr("1 image could not be read"));
 
   const json preparation = json::parse(ReadFile(folder_ / "run/model/preprocessor_config.json"));
   EXPECT_EQ(preparation.at("size"), json::parse(R"({"shortest_edge": 9})"));

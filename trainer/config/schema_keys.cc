@@ -110,7 +110,7 @@ void DataKeys(std::vector<Key>& keys) {
       .Derived("`auto`; `none` where a run or a token file from before this key continues");
   data.Add("end", &D::end,
            "The token that ends documents and completions, and chats whose template writes no end, "
-           "as in `<|im_end|>`; empty: the tokenizer's own.");
+           "as in `</s>`; empty: the tokenizer's own.");
   data.Add("unreadable", &D::unreadable,
            "What an example, image or volume that cannot be read does: `error` ends the run and "
            "names it (of examples the first ten), with `skip` it is left out, and the run says how "

@@ -179,6 +179,10 @@ void RunReports::WritePicture(const std::string& folder, const std::string& name
   }
 }
 
+void RunReports::ShowUnread(const std::string& unread) {
+  if (page_) page_->ShowUnread(unread);
+}
+
 void RunReports::AddSample(const ordered_json& row) {
   Try(events_, [&](reports::EventFile& events) {
     events.AddText(fmt::format("sample {}", row.at("sample").get<int64_t>()), row.at("text"),

@@ -37,6 +37,8 @@ class RunReports {
   // Shows a picture of images that the model generated (SampleGrid::Png), and writes it to
   // samples/step_N.png.
   void ShowImages(int64_t steps_done, const std::vector<uint8_t>& png);
+  // Shows what data could not be read and was left out (data::Source::Unread).
+  void ShowUnread(const std::string& unread);
   // Adds a row of samples.jsonl.
   void AddSample(const nlohmann::ordered_json& row);
   // Goes back to `step`; only the rows in `lines` remain.

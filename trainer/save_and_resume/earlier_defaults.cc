@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "data/tokenizers/tokenizer.h"
 #include "trainer/config/schema.h"
+#include "trainer/step/adapter.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -16,13 +19,15 @@ struct EarlierDefault {
 // dropout to preferences.
 constexpr EarlierDefault kEarlier[] = {
     {"data.packing", "concatenate"}, {"data.begin", "none"}, {"preference.dropout", "model"}};
-constexpr EarlierDefault kOnlyWays[] = {{"data.too_long", "truncate"}, {"data.documents", "joined"}};
+constexpr EarlierDefault kOnlyWays[] = {{"data.too_long", "truncate"},
+                                        {"data.documents", "joined"}};
 
 // Sets the key to the earlier value if the file leaves it open; returns whether that changes it.
 bool Keep(const EarlierDefault& earlier, config::RunConfig& run) {
   const config::Key& key = *config::FindKey(earlier.key);
   if (!key.Applies(run) || run.IsSet(earlier.key) || key.Text(run) == earlier.value) return false;
   key.set(run, config::Value(std::string(earlier.value)));
+  ResolveAdapter(run);  // the rate that the run takes from its adapter
   if (run.data.packing == config::Packing::kConcatenate) {
     run.data.too_long = config::TooLong::kTruncate;
   }
@@ -37,7 +42,14 @@ bool AsksForBegin(const config::DataConfig& data) {
 }  // namespace
 
 void AddEarlierDefaults(std::map<std::string, std::string>& saved) {
-  for (const EarlierDefault& earlier : kEarlier) saved.try_emplace(earlier.key, earlier.value);
+  for (const EarlierDefault& earlier : kEarlier) {
+    const config::Key& key = *config::FindKey(earlier.key);
+    const auto when = saved.find(key.when_key);
+    const bool applies = key.when_key.empty() ||
+                         (when != saved.end() && std::ranges::find(key.when_values, when->second) !=
+                                                     key.when_values.end());
+    if (applies) saved.try_emplace(earlier.key, earlier.value);
+  }
   for (const EarlierDefault& only : kOnlyWays) saved.try_emplace(only.key, only.value);
 }
 
@@ -51,12 +63,6 @@ std::vector<std::string> KeepEarlierDefaults(config::RunConfig& run,
     lines.push_back(fmt::format("{}: {}", earlier.key, earlier.value));
   }
   return lines;
-}
-
-void KeepTexts(config::RunConfig& run, const std::map<std::string, std::string>& saved) {
-  KeepEarlierDefaults(run, saved);
-  const auto end = saved.find("data.end");
-  if (end != saved.end() && !run.IsSet("data.end")) run.data.end = end->second;
 }
 
 void KeepStoredDefaults(config::RunConfig& stored) {

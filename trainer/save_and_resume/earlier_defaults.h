@@ -22,8 +22,4 @@ std::vector<std::string> KeepEarlierDefaults(config::RunConfig& run,
 // The same for a run's own config.yaml, which has every key of its version.
 void KeepStoredDefaults(config::RunConfig& stored);
 
-// Takes over how the texts of a snapshot's run begin and end, for a snapshot without the run's
-// config.yaml.
-void KeepTexts(config::RunConfig& run, const std::map<std::string, std::string>& saved);
-
 }  // namespace plimsoll::trainer

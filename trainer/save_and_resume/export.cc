@@ -71,7 +71,8 @@ Source Open(const ExportCommand& command) {
     std::vector<std::string> sets = ModelSets(record);
     sets.push_back("data.synthetic=true");
     source.config = LoadRunText("", source.folder, sets).config;
-    KeepTexts(source.config, record.config);
+    KeepEarlierDefaults(source.config, record.config);
+    source.config.data.end = EndOfRun(record, source.folder);
     RequireStoredModel(source.config, source.folder);
     source.model = SavedModel(record, source.config, source.folder);
     source.base = record.base;
@@ -263,9 +264,10 @@ void SayTokenizer(const std::string& tokenizer, const CopiedTokenizer& files) {
   if (!names.empty()) {
     PrintProgress(fmt::format("tokenizer: {}, from {}\n", fmt::join(names, ", "), tokenizer));
     if (!files.begins.empty()) {
-      PrintProgress(fmt::format("  the run's {}; in transformers, call it with "
-                                "add_special_tokens=False\n",
-                                files.begins));
+      PrintProgress(
+          fmt::format("  the run's {}; in transformers, call it with "
+                      "add_special_tokens=False\n",
+                      files.begins));
     }
   } else if (tokenizer.empty()) {
     PrintProgress("no tokenizer: the run names none (data.tokenizer); --tokenizer PATH adds one\n");

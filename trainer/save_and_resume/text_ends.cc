@@ -9,6 +9,8 @@
 #include "data/tokenizers/generation_config.h"
 #include "formats/json.h"
 #include "models/huggingface.h"
+#include "trainer/config/value.h"
+#include "trainer/save_and_resume/picture_preparation.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -36,6 +38,12 @@ std::vector<int32_t> TextEnds(const models::Model& model, const std::string& fol
   std::vector<int64_t> ends = EndsOfConfig(model);
   AddMissing(EndsOfFile(folder), ends);
   return {ends.begin(), ends.end()};
+}
+
+std::string EndOfRun(const RunRecord& record, const std::string& snapshot) {
+  const auto end = record.config.find("data.end");
+  if (end == record.config.end() || end->second == config::ScalarText("")) return "";
+  return RecordedData(record, snapshot).data.end;
 }
 
 std::string GenerationConfigText(const models::Model& model, const std::string& folder,

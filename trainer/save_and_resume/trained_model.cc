@@ -61,7 +61,10 @@ void OpenSnapshot(const std::string& source, const std::vector<std::string>& set
   all.insert(all.end(), sets.begin(), sets.end());
   trained.loaded =
       trained.is_run ? LoadStoredRun(trained.folder, all) : LoadRunText("", source, all);
-  KeepTexts(trained.loaded.config, record.config);
+  KeepEarlierDefaults(trained.loaded.config, record.config);
+  if (!trained.loaded.config.IsSet("data.end")) {
+    trained.loaded.config.data.end = EndOfRun(record, source);
+  }
   const config::RunConfig& config = trained.config();
   if (std::ranges::any_of(sets, [](const auto& s) { return s.starts_with("lora.init_from="); })) {
     throw UserError(fmt::format(

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "adapters/modules_to_save.h"
-#include "adapters/peft.h"
 #include "base/error.h"
 #include "base/folders.h"
 #include "formats/model_safetensors.h"
@@ -46,7 +45,9 @@ void ResolveAdapter(config::RunConfig& config) {
   if (!given("lora.alpha")) lora.alpha = settings.alpha;
   if (!given("lora.rslora")) lora.rslora = settings.rslora;
   if (!given("lora.targets")) lora.targets = settings.targets;
-  if (!given("lora.dropout")) lora.dropout = settings.dropout;
+  if (!given("lora.dropout")) {
+    lora.dropout = config.preference.without_dropout() ? 0 : settings.dropout;
+  }
   if (!given("lora.modules_to_save")) lora.modules_to_save = settings.modules_to_save;
   if (!given("lora.rank")) lora.rank = settings.rank;
 }
@@ -57,10 +58,11 @@ void RequireAdapterNamed(const config::RunConfig& config) {
   if (folder.empty() || config.lora.init_from == folder || !Exists(file)) return;
   throw config.Error(
       "model.init_from",
-      fmt::format("{} holds an adapter next to its weights, which would be left out; train that on "
-                  "with lora.init_from: {}, merge it into the weights (PEFT's merge_and_unload), or "
-                  "move {} away",
-                  folder, folder, adapters::kConfigFile));
+      fmt::format(
+          "{} holds an adapter next to its weights, which would be left out; train that on "
+          "with lora.init_from: {}, merge it into the weights (PEFT's merge_and_unload), or "
+          "move {} away",
+          folder, folder, adapters::kConfigFile));
 }
 
 void AddFreshModules(config::RunConfig& config, const models::Model& model) {
@@ -83,9 +85,8 @@ adapters::Lora LoraFrom(const config::RunConfig& config, const models::Model& mo
   lora.rank = c.rank;
   lora.alpha = c.alpha;
   lora.rslora = c.rslora;
-  lora.dropout = config.preference.without_dropout() ? 0 : c.dropout;
-  if (lora.dropout != c.dropout && config.IsSet("lora.dropout") &&
-      (c.init_from.empty() || adapters::ReadSettings(c.init_from).dropout != c.dropout)) {
+  lora.dropout = c.dropout;
+  if (lora.dropout > 0 && config.preference.without_dropout()) {
     throw config.Error("lora.dropout",
                        fmt::format("{} next to preference.dropout: off, which the reference needs; "
                                    "remove it, or set preference.dropout: model",

@@ -191,7 +191,8 @@ TEST(ChatFiles, MistakesNameFileAndLine) {
           {"prompt", "different kinds"});
   refused(R"({"id": 1})", {"completion", "messages"});
   // What changes an example's meaning.
-  const std::string chat = R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])";
+  const std::string chat =
+      R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])";
   const std::pair<const char*, std::vector<std::string>> next_to_a_chat[] = {
       {R"("label": false)", {"label", "voted down"}},
       {R"("weight": 0.5)", {"weight", "count alike"}},
@@ -210,11 +211,13 @@ TEST(ChatFiles, MistakesNameFileAndLine) {
   for (const auto& [member, parts] : next_to_a_chat) {
     refused(std::string("{") + chat + ", " + member + "}", parts);
   }
-  refused(R"({"system": "t", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}]})",
-          {"system", "keep one"});
+  refused(
+      R"({"system": "t", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}]})",
+      {"system", "keep one"});
   refused(R"({"system": "s", "prompt": "p", "completion": "c"})", {"system", "list of messages"});
   refused(R"({"prompt": "p", "completion": "c", "label": false})", {"label", "voted down"});
-  refused(R"({"text": "t", "title": "x", "summary": "", "prompt": "p"})", {"prompt", "second text"});
+  refused(R"({"text": "t", "title": "x", "summary": "", "prompt": "p"})",
+          {"prompt", "second text"});
   refused(R"({"text": "t", "text_b": "u"})", {"text_b", "second text"});
   refused(R"({"messages": "[{'role': 'user', 'content': 'a'}]"})", {"messages", "tables"});
   refused(R"({"prompt": "[{\"role\": \"user\", \"content\": \"a\"}]", "completion": "b"})",

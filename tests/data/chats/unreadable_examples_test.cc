@@ -49,8 +49,8 @@ TEST(UnreadableExamples, AreListedAndCounted) {
     message = error.what();
   }
   ExpectText(message, {"20 of 100 examples cannot be read", "data.unreadable: skip",
-                        "\n  " + path + ":5: completion: is missing", "\n  " + path + ":50: ",
-                        "\n  and 10 more"});
+                       "\n  " + path + ":5: completion: is missing",
+                       "\n  " + path + ":50: ", "\n  and 10 more"});
   EXPECT_EQ(message.find(path + ":55:"), message.npos);
 }
 
@@ -84,7 +84,8 @@ TEST(UnreadableExamples, EndARunIfNothingIsLeft) {
   const std::string path = folder.Write("a.jsonl", "{\"a\": 1}\n{\"b\": 2}\n");
   DataOptions options = Options(path);
   options.split.unreadable.skip = true;
-  ExpectUserError([&] { OpenData(options); }, {path + ":1: completion: is missing", "none of 2 examples can be read"});
+  ExpectUserError([&] { OpenData(options); },
+                  {path + ":1: completion: is missing", "none of 2 examples can be read"});
   ExpectUserError([&] { OpenData(Options(folder.Write("b.jsonl", "{\"a\": 1}\n"))); },
                   {"b.jsonl:1: completion: is missing"});
 }
@@ -112,10 +113,10 @@ TEST(UnreadableExamples, MayBeChatsThatTheTemplateRefuses) {
   DataOptions options = Options(folder.Write("a.jsonl", lines));
   options.split.unreadable.skip = true;
   options.split.chats.loss_on = LossOn::kAll;
-  options.split.chats.chat_template = folder.Write(
-      "t.jinja",
-      "{% set words = messages[-1].content %}"
-      "{% if words == 'fail' %}{{ raise_exception('no') }}{% endif %}{{ words }}");
+  options.split.chats.chat_template =
+      folder.Write("t.jinja",
+                   "{% set words = messages[-1].content %}"
+                   "{% if words == 'fail' %}{{ raise_exception('no') }}{% endif %}{{ words }}");
   const DataSet set = OpenData(options);
   std::string read;
   for (const int32_t id : ReadAll(*set.train[0].sources[0])) read += static_cast<char>(id);
@@ -187,16 +188,16 @@ TEST_F(ChatEnds, MayBePutThere) {
 TEST_F(ChatEnds, DevelopersThatTheTemplateLeavesOutAreRefused) {
   NEEDS_JINJA2();
   options = Options("");
-  options.split.chats.chat_template = folder.Write(
-      "t.jinja",
-      "{% for m in messages %}{% if m.role != 'developer' or m.content == 'kept' %}"
-      "{{ m.content }}<e>{% endif %}{% endfor %}");
+  options.split.chats.chat_template =
+      folder.Write("t.jinja",
+                   "{% for m in messages %}{% if m.role != 'developer' or m.content == 'kept' %}"
+                   "{{ m.content }}<e>{% endif %}{% endfor %}");
   const auto open = [&](const std::string& words) {
-    options.train = {{.files = {folder.Write(
-                          "a.jsonl",
-                          fmt::format("{{\"messages\": [{{\"role\": \"developer\", \"content\": "
-                                      "\"{}\"}}, {{\"role\": \"assistant\", \"content\": \"r\"}}]}}",
-                                      words))}}};
+    options.train = {
+        {.files = {folder.Write(
+             "a.jsonl", fmt::format("{{\"messages\": [{{\"role\": \"developer\", \"content\": "
+                                    "\"{}\"}}, {{\"role\": \"assistant\", \"content\": \"r\"}}]}}",
+                                    words))}}};
     OpenData(options);
   };
   open("kept");
@@ -211,9 +212,9 @@ TEST_F(ChatEnds, TemplatesGetVariablesOfTheChat) {
   options.split.chats.chat_template =
       folder.Write("t.jinja", "{{ 'thinks' if thinking else 'answers' }}");
   const auto text = [&](const std::string& variables) {
-    options.train = {{.files = {folder.Write(
-                          "a.jsonl",
-                          R"({"messages": [{"role": "user", "content": "q"}])" + variables + "}")}}};
+    options.train = {
+        {.files = {folder.Write(
+             "a.jsonl", R"({"messages": [{"role": "user", "content": "q"}])" + variables + "}")}}};
     std::string read;
     for (const int32_t id : ReadAll(*OpenData(options).train[0].sources[0])) {
       read += static_cast<char>(id);
