@@ -96,10 +96,12 @@ void PreparedRun::DescribeItself() {
   record.source_checksums = feed.source().checksums();
   if (resumed == nullptr) return;
   RequireContinues(resumed->record, record, config, resumed->snapshot.path());
-  const std::string warning =
-      DropoutWarning(resumed->record, model->dropout(),
-                     config.lora.rank > 0 ? config.lora.dropout : 0, resumed->snapshot.path());
-  if (ranks.first() && !warning.empty()) PrintWarning(warning);
+  for (const std::string& warning :
+       {DropoutWarning(resumed->record, model->dropout(),
+                       config.lora.rank > 0 ? config.lora.dropout : 0, resumed->snapshot.path()),
+        LabelsWarning(resumed->record, resumed->snapshot.path())}) {
+    if (ranks.first() && !warning.empty()) PrintWarning(warning);
+  }
   record.evaluation = resumed->record.evaluation;
   record.divergence = resumed->record.divergence;
   feed.ContinueAt(resumed->step, resumed->record.sequences);

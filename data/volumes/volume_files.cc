@@ -11,6 +11,7 @@
 
 #include "base/amounts.h"
 #include "base/error.h"
+#include "data/volumes/volume_resampling.h"
 
 namespace plimsoll::data {
 namespace {
@@ -247,24 +248,20 @@ Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options, Nift
     NiftiGrid one = image.grid;
     one.channels = 1;
     volume.labels = ToRas<uint8_t>(ReadLabels(file, image.grid, options), one, orientation);
-    volume.labels = ResampledNearest(volume.labels, size, volume.size);
+    volume.labels = ResampledLabels(volume.labels, size, volume.size);
   }
   if (grid != nullptr) *grid = image.grid;
   return volume;
 }
 
-void WriteLabels(const std::string& path, std::span<const uint8_t> labels, const VolumeSize& size,
-                 const NiftiGrid& grid) {
+void WriteLabels(const std::string& path, std::span<const uint8_t> labels, const NiftiGrid& grid) {
   NiftiGrid one = grid;
   one.channels = 1;
-  const Orientation orientation = OrientationOf(grid.affine);
-  const std::vector<uint8_t> full = ResampledNearest(labels, size, RasSize(grid, orientation));
-  const std::vector<uint8_t> values = FromRas<uint8_t>(full, one, orientation);
+  const std::vector<uint8_t> values = FromRas<uint8_t>(labels, one, OrientationOf(grid.affine));
   formats::WriteNifti(path, one, std::span<const uint8_t>(values));
 }
 
-// WriteLabels holds the labels three times: at the file's resolution, in the file's order, and as
-// the file's bytes.
-int64_t WritingBytes(const VolumeShape& shape) { return 3 * shape.file_size.voxels(); }
+// WriteLabels holds the labels twice: in the file's order, and as the file's bytes.
+int64_t WritingBytes(const VolumeSize& size) { return 2 * size.voxels(); }
 
 }  // namespace plimsoll::data

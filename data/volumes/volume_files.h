@@ -42,21 +42,6 @@ template <typename T>
 std::vector<T> FromRas(std::span<const T> voxels, const formats::NiftiGrid& grid,
                        const Orientation& orientation);
 
-// The size whose voxels come closest to the `wanted` spacing: round(length · spacing / wanted) for
-// each axis, at least 1 and at most 2^20.
-VolumeSize SizeAt(const VolumeSize& size, const std::array<double, 3>& spacing,
-                  const std::array<double, 3>& wanted);
-
-// Resamples voxels [d,h,w,C] to [D,H,W,C] by trilinear interpolation. The outer borders of the
-// volume stay in place: the centre of voxel i is at (i + 1/2) · d/D − 1/2 in units of source
-// voxels. Before the first and after the last source centre, the value is that of the border voxel.
-std::vector<float> ResampledLinear(std::span<const float> voxels, const VolumeSize& from,
-                                   const VolumeSize& to, int64_t channels);
-// Resamples labels [d,h,w] to [D,H,W]: each voxel takes the label of the source voxel that contains
-// its centre; on a border, the later one.
-std::vector<uint8_t> ResampledNearest(std::span<const uint8_t> labels, const VolumeSize& from,
-                                      const VolumeSize& to);
-
 struct ReadVolumeOptions {
   // Spacing along D, H and W in millimetres. 0: the file's spacing.
   std::array<double, 3> spacing = {0, 0, 0};
@@ -82,8 +67,8 @@ VolumeShape ShapeOf(const VolumeFile& file, const ReadVolumeOptions& options);
 // not the buffers of files.
 int64_t ReadingBytes(const VolumeFile& file, const VolumeShape& shape);
 
-// Reads a volume, reorders it to RAS+ by the closest axes, and resamples images linearly and labels
-// by the nearest voxel (ResampledLinear, ResampledNearest). The final spacing is the one in which
+// Reads a volume, reorders it to RAS+ by the closest axes, and resamples its image and label
+// (volume_resampling.h). The final spacing is the one in which
 // an integer number of voxels fills the file's extent; the extent therefore differs from the
 // options' spacing by at most half a voxel. No voxel is read before all headers have been found to
 // match. `grid`: receives the grid of the image's first file. A UserError names the file: errors of
@@ -92,13 +77,13 @@ int64_t ReadingBytes(const VolumeFile& file, const VolumeShape& shape);
 Volume ReadVolume(const VolumeFile& file, const ReadVolumeOptions& options,
                   formats::NiftiGrid* grid = nullptr);
 
-// Writes labels [D,H,W] of a volume from ReadVolume, for example a prediction, as a uint8 file with
-// the size, orientation and affine of `grid`. Each voxel of the file takes the label of the nearest
-// voxel. Throws the errors of formats::WriteNifti.
-void WriteLabels(const std::string& path, std::span<const uint8_t> labels, const VolumeSize& size,
+// Writes labels [D,H,W] in RAS+, for example a prediction, as a uint8 file with the size,
+// orientation and affine of `grid`: D, H, W are its RasSize. Throws the errors of
+// formats::WriteNifti.
+void WriteLabels(const std::string& path, std::span<const uint8_t> labels,
                  const formats::NiftiGrid& grid);
-// The memory that WriteLabels takes, in bytes, in addition to its argument `labels` and the buffers
-// of files.
-int64_t WritingBytes(const VolumeShape& shape);
+// The memory that WriteLabels takes for a file of that size, in bytes, in addition to its argument
+// `labels` and the buffers of files.
+int64_t WritingBytes(const VolumeSize& size);
 
 }  // namespace plimsoll::data

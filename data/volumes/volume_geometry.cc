@@ -1,4 +1,4 @@
-// Reorders a file's voxels to RAS+ orientation, and resamples volumes to another spacing.
+// Reorders a file's voxels to RAS+ orientation.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -93,34 +93,6 @@ void RequireValues(size_t values, int64_t expected) {
   }
 }
 
-// The two voxels of an axis between whose centres a new voxel's centre lies.
-struct Between {
-  int64_t low = 0, high = 0;
-  float share = 0;  // the weight of `high`
-};
-
-std::vector<Between> LinearPlaces(int64_t from, int64_t to) {
-  std::vector<Between> places;
-  for (int64_t i = 0; i < to; ++i) {
-    const double scale = static_cast<double>(from) / static_cast<double>(to);
-    const double centre = std::clamp((static_cast<double>(i) + 0.5) * scale - 0.5, 0.0,
-                                     static_cast<double>(from - 1));
-    const auto low = static_cast<int64_t>(centre);
-    places.push_back(
-        {low, std::min(low + 1, from - 1), static_cast<float>(centre - static_cast<double>(low))});
-  }
-  return places;
-}
-
-// For each of the `to` new voxels, the voxel that contains its centre.
-std::vector<int64_t> NearestPlaces(int64_t from, int64_t to) {
-  std::vector<int64_t> places;
-  for (int64_t i = 0; i < to; ++i) places.push_back((2 * i + 1) * from / (2 * to));
-  return places;
-}
-
-float Mix(float low, float high, float share) { return low + share * (high - low); }
-
 }  // namespace
 
 Orientation OrientationOf(const formats::Affine& affine) {
@@ -189,63 +161,5 @@ template std::vector<float> FromRas(std::span<const float>, const formats::Nifti
                                     const Orientation&);
 template std::vector<uint8_t> FromRas(std::span<const uint8_t>, const formats::NiftiGrid&,
                                       const Orientation&);
-
-VolumeSize SizeAt(const VolumeSize& size, const std::array<double, 3>& spacing,
-                  const std::array<double, 3>& wanted) {
-  constexpr double kMost = 1 << 20;  // then the product of three sides fits into 64 bits
-  const auto length = [&](int64_t from, size_t axis) {
-    const double exact = static_cast<double>(from) * spacing[axis] / wanted[axis];
-    return static_cast<int64_t>(std::clamp(std::round(exact), 1.0, kMost));
-  };
-  return {length(size.depth, 0), length(size.height, 1), length(size.width, 2)};
-}
-
-std::vector<float> ResampledLinear(std::span<const float> voxels, const VolumeSize& from,
-                                   const VolumeSize& to, int64_t channels) {
-  RequireValues(voxels.size(), from.voxels() * channels);
-  if (from == to) return {voxels.begin(), voxels.end()};
-  const std::vector<Between> depths = LinearPlaces(from.depth, to.depth);
-  const std::vector<Between> heights = LinearPlaces(from.height, to.height);
-  const std::vector<Between> widths = LinearPlaces(from.width, to.width);
-  std::vector<float> result;
-  result.reserve(static_cast<size_t>(to.voxels() * channels));
-  for (const Between& z : depths) {
-    for (const Between& y : heights) {
-      const auto row = [&](int64_t depth, int64_t height) {
-        return voxels.data() + (depth * from.height + height) * from.width * channels;
-      };
-      const float* const low_low = row(z.low, y.low);
-      const float* const low_high = row(z.low, y.high);
-      const float* const high_low = row(z.high, y.low);
-      const float* const high_high = row(z.high, y.high);
-      for (const Between& x : widths) {
-        for (int64_t c = 0; c < channels; ++c) {
-          const auto along_x = [&](const float* line) {
-            return Mix(line[x.low * channels + c], line[x.high * channels + c], x.share);
-          };
-          result.push_back(Mix(Mix(along_x(low_low), along_x(low_high), y.share),
-                               Mix(along_x(high_low), along_x(high_high), y.share), z.share));
-        }
-      }
-    }
-  }
-  return result;
-}
-
-std::vector<uint8_t> ResampledNearest(std::span<const uint8_t> labels, const VolumeSize& from,
-                                      const VolumeSize& to) {
-  RequireValues(labels.size(), from.voxels());
-  if (from == to) return {labels.begin(), labels.end()};
-  const std::vector<int64_t> widths = NearestPlaces(from.width, to.width);
-  std::vector<uint8_t> result;
-  result.reserve(static_cast<size_t>(to.voxels()));
-  for (const int64_t z : NearestPlaces(from.depth, to.depth)) {
-    for (const int64_t y : NearestPlaces(from.height, to.height)) {
-      const uint8_t* const line = labels.data() + (z * from.height + y) * from.width;
-      for (const int64_t x : widths) result.push_back(line[x]);
-    }
-  }
-  return result;
-}
 
 }  // namespace plimsoll::data

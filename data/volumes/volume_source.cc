@@ -327,7 +327,7 @@ std::vector<Setting> Rows() {
       {.name = "resample",
        .type = Setting::Type::kBool,
        .doc = "Volumes of another spacing than `spacing` are resampled, images linearly, labels by "
-              "the nearest voxel; `false`: they are refused.",
+              "the largest interpolated share; `false`: they are refused.",
        .default_value = true},
       {.name = "clip",
        .type = Setting::Type::kFloatList,

@@ -39,7 +39,7 @@ void Copy(const std::string& path, const std::string& folder) {
   std::vector<uint8_t> labels;
   for (int64_t i = 0; i < volume.size.voxels(); ++i)
     labels.push_back(static_cast<uint8_t>(i % 251));
-  WriteLabels(folder + "/labels.nii.gz", labels, volume.size, grid);
+  WriteLabels(folder + "/labels.nii.gz", labels, grid);
 
   std::vector<double> affine;
   for (const auto& row : file.grid.affine) affine.insert(affine.end(), row.begin(), row.end());

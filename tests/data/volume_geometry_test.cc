@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/error.h"
 #include "data/volumes/volume_files.h"
 
 namespace plimsoll::data {
@@ -126,57 +125,6 @@ TEST(VolumeGeometry, VoxelsLieWhereTheAffineLeads) {
     }
     EXPECT_EQ(FromRas<float>(voxels, grid, orientation), values);
   });
-}
-
-TEST(VolumeGeometry, SizeFollowsTheSpacing) {
-  using Spacing = std::array<double, 3>;
-  const VolumeSize size = {10, 20, 30};
-  EXPECT_EQ(SizeAt(size, Spacing{3, 1, 0.5}, Spacing{1, 1, 1}), (VolumeSize{30, 20, 15}));
-  EXPECT_EQ(SizeAt(size, Spacing{1, 1, 1}, Spacing{4, 3, 1.001}), (VolumeSize{3, 7, 30}));
-  EXPECT_EQ(SizeAt(size, Spacing{1, 1, 1}, Spacing{100, 1e300, 1e-300}),
-            (VolumeSize{1, 1, 1 << 20}));
-}
-
-void ExpectNear(const std::vector<float>& values, const std::vector<float>& expected) {
-  ASSERT_EQ(values.size(), expected.size());
-  for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], expected[i], 1e-5) << i;
-}
-
-// Expected numbers are those of PyTorch's interpolate, "trilinear" without align_corners.
-TEST(VolumeGeometry, ImagesAreResampledLinearly) {
-  const std::vector<float> voxels = {0, 10, 4, 8, 1, -3};
-  const VolumeSize from = {1, 2, 3};
-  ExpectNear(ResampledLinear(voxels, from, {2, 3, 2}, 1),
-             {2.5, 5.5, 4.375, 1.75, 6.25, -2, 2.5, 5.5, 4.375, 1.75, 6.25, -2});
-  ExpectNear(ResampledLinear(voxels, from, {1, 1, 5}, 1), {4, 4.6f, 5.5, 2.5, 0.5});
-  const std::vector<float> slice = {0, 6.25,    7.75,   4,     2, 5.59375, 5.6875, 2.25,
-                                    6, 4.28125, 1.5625, -1.25, 8, 3.625,   -0.5,   -3};
-  std::vector<float> three;
-  for (int i = 0; i < 3; ++i) three.insert(three.end(), slice.begin(), slice.end());
-  ExpectNear(ResampledLinear(voxels, from, {3, 4, 4}, 1), three);
-  // The same along z, and each channel by itself.
-  ExpectNear(ResampledLinear(voxels, {3, 1, 2}, {5, 1, 1}, 1), {5, 5.4f, 6, 1.8f, -1});
-  std::vector<float> channels, expected;
-  for (const float value : voxels) channels.insert(channels.end(), {value, 100 - value});
-  for (const float value : slice) expected.insert(expected.end(), {value, 100 - value});
-  ExpectNear(ResampledLinear(channels, from, {1, 4, 4}, 2), expected);
-  EXPECT_EQ(ResampledLinear(voxels, from, from, 1), voxels);
-  EXPECT_THROW(ResampledLinear(voxels, from, from, 2), InternalError);
-}
-
-// Expected numbers are those of PyTorch's interpolate, "nearest-exact".
-TEST(VolumeGeometry, LabelsAreResampledToTheNearest) {
-  const std::vector<uint8_t> line = {1, 2, 3, 4, 5, 6, 7};
-  const std::vector<std::vector<uint8_t>> expected = {
-      {2, 4, 6}, {1, 2, 2, 3, 4, 4, 5, 6, 6, 7}, {1, 3, 4, 5, 7}, {4}, line};
-  for (const std::vector<uint8_t>& labels : expected) {
-    const int64_t length = std::ssize(labels);
-    EXPECT_EQ(ResampledNearest(line, {7, 1, 1}, {length, 1, 1}), labels);
-    EXPECT_EQ(ResampledNearest(line, {1, 7, 1}, {1, length, 1}), labels);
-    EXPECT_EQ(ResampledNearest(line, {1, 1, 7}, {1, 1, length}), labels);
-  }
-  EXPECT_EQ(ResampledNearest(std::vector<uint8_t>{1, 2, 3, 4}, {1, 2, 2}, {1, 4, 2}),
-            (std::vector<uint8_t>{1, 2, 1, 2, 3, 4, 3, 4}));
 }
 
 }  // namespace

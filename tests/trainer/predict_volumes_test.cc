@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -207,7 +208,7 @@ TEST_F(PredictVolumes, LieInTheVoxelsOfTheirInput) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("Dice")));  // single files have no labels
   ExpectText(outcome.err,
              {"2 volumes, most memory for test_0: up to ", "test_1: 16 × 12 × 8 voxels in ",
-              "; sums of 8 slices 10.0 KiB", "; host "});
+              "; sums of 8 slices 10.4 KiB", "; host "});
   Tally("a");  // expects the grids
   EXPECT_EQ(Predict("run", {Image(0), Image(1), "--batch", "3"}, "b").out, outcome.out);
   EXPECT_EQ(Tally("b"), Tally("a"));
@@ -220,6 +221,70 @@ TEST_F(PredictVolumes, LieInTheVoxelsOfTheirInput) {
   const formats::NiftiVolume written = formats::ReadNifti(folder_ / "c/small.nii.gz", kMostValues);
   EXPECT_EQ(written.grid, small);
   EXPECT_LT(*std::ranges::max_element(written.values), kClasses);
+}
+
+// A ball of 8 mm in the middle of a cube of 32 mm, moved by `shift` mm along each axis, in cubic
+// voxels of `spacing` mm.
+void WriteBall(const std::string& folder, const std::string& part, const std::string& name,
+               double spacing, double shift) {
+  const int64_t side = std::llround(32 / spacing);
+  const NiftiGrid grid = {
+      .size = {side, side, side},
+      .channels = 1,
+      .affine = {{{spacing, 0, 0, 0}, {0, spacing, 0, 0}, {0, 0, spacing, 0}}},
+  };
+  std::vector<int16_t> image;
+  std::vector<uint8_t> label;
+  for (int64_t i = 0; i < grid.values(); ++i) {
+    double squares = 0;
+    for (const int64_t index : {i % side, i / side % side, i / (side * side)}) {
+      const double from_centre = (static_cast<double>(index) + 0.5) * spacing - 16 - shift;
+      squares += from_centre * from_centre;
+    }
+    const double inside = 8 - std::sqrt(squares);
+    label.push_back(inside > 0);
+    image.push_back(static_cast<int16_t>(100 * std::clamp(inside / 2 + 0.5, 0.0, 1.0)));
+  }
+  for (const char* kind : {"images", "labels"}) {
+    std::filesystem::create_directories(folder + "/" + kind + part);
+  }
+  const std::string file = part + "/" + name + ".nii.gz";
+  formats::WriteNifti(folder + "/images" + file, grid, std::span<const int16_t>(image));
+  formats::WriteNifti(folder + "/labels" + file, grid, std::span<const uint8_t>(label));
+}
+
+// Training labels are resampled from voxels of half the model's size, predictions to voxels of
+// twice that size. Both moved masks by half of the smaller voxel when they took the nearest one.
+TEST_F(PredictVolumes, StayInPlaceAtOtherSpacings) {
+  for (int i = 0; i < 4; ++i) {
+    const std::string number = std::to_string(i);
+    WriteBall(set() + "_balls", "Tr", number, 0.5, i - 2);
+    WriteBall(set() + "_balls", "Ts", number, 2, 0.6 * i - 1);
+  }
+  Train("run", "image_depth: 16, image_height: 16, image_width: 16",
+        "spacing: [1], normalise: none, clip: [0, 100]",
+        {"--set", "data.folder=" + set() + "_balls", "--set", "model.classes=2", "--set",
+         "data.class_names=[background, ball]", "--set", "train.steps=120"});
+  ExpectExit(0, Predict("run", {set() + "_balls"}, "to"));
+  double moved = 0;  // by this many millimetres, in the mean over volumes and axes
+  for (int i = 0; i < 4; ++i) {
+    const std::string name = "/" + std::to_string(i) + ".nii.gz";
+    std::array<double, 2> centres = {};
+    size_t part = 0;
+    for (const std::string& file : {set() + "_balls/labelsTs" + name, folder_ / "to" + name}) {
+      const formats::NiftiVolume mask = formats::ReadNifti(file, kMostValues);
+      double voxels = 0, sum = 0;
+      for (int64_t v = 0; v < mask.grid.values(); ++v) {
+        if (mask.values[static_cast<size_t>(v)] != 1) continue;
+        ++voxels;
+        sum += static_cast<double>(v % 16 + v / 16 % 16 + v / 256) * 2 / 3;
+      }
+      ASSERT_GT(voxels, 100) << file;
+      centres[part++] = sum / voxels;
+    }
+    moved += (centres[1] - centres[0]) / 4;
+  }
+  EXPECT_NEAR(moved, 0, 0.3);  // what a short training leaves; taking the nearest voxel: -0.8
 }
 
 TEST_F(PredictVolumes, AFileThatCannotBeReadIsAWarning) {

@@ -158,6 +158,26 @@ TEST(RunRecord, NamesTheMapOfDropout) {
   ExpectUserError([&] { ParseRunRecord(object.dump(), "m.json"); }, {"dropout_map"});
 }
 
+// Versions that resampled labels to the nearest voxel said nothing about it.
+TEST(RunRecord, NamesTheWayThatLabelsAreResampled) {
+  RunRecord record = Record(Config(""));
+  record.config["data.source"] = "volumes";
+  record.config["data.spacing"] = "[1.5]";
+  json object = json::parse(ToJson(record));
+  const auto warning = [&] {
+    return LabelsWarning(ParseRunRecord(object.dump(), "m.json"), "step-5");
+  };
+  EXPECT_EQ(warning(), "");
+  object.erase("label_resampling");
+  EXPECT_EQ(warning().find("step-5: written by a version"), 0u);
+  // Volumes that keep their voxels are not resampled, and other data have none.
+  object["config"].erase("data.spacing");
+  EXPECT_EQ(warning(), "");
+  object["config"]["data.spacing"] = "[1.5]";
+  object["config"]["data.source"] = "text";
+  EXPECT_EQ(warning(), "");
+}
+
 // The sum of tokens may be unchanged.
 TEST(RunRecord, NoticesSourcesThatHaveChanged) {
   const config::RunConfig config = Config("");

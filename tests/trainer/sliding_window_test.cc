@@ -41,29 +41,27 @@ std::vector<float> LogitsOf(const VolumeSize& volume, const VolumeSize& patch,
 
 // A volume of which all slices are finished.
 struct Merged {
-  std::vector<float> sums;        // [D,H,W,K]
-  std::vector<uint8_t> classes;   // [D,H,W]
+  std::vector<float> logits;      // [D,H,W,K]
   std::set<const float*> places;  // where slices lay when they were finished
 };
 
-// Merges the windows, and expects that slices are finished once, in order, and as soon as no window
-// reaches them.
+// Merges the windows, and expects that slices are finished once, and as soon as no window reaches
+// them.
 template <typename Predict>
 Merged Merge(const VolumeSize& volume, const VolumeSize& patch, double overlap,
              const Predict& predict) {
   Merged merged;
   int64_t finished = 0;
-  SlidingWindow sliding(volume, patch, kClasses, [&](int64_t d, std::span<const float> sums) {
-    EXPECT_EQ(d, finished++);
-    EXPECT_EQ(std::ssize(sums), volume.height * volume.width * kClasses);
-    merged.places.insert(sums.data());
-    merged.sums.insert(merged.sums.end(), sums.begin(), sums.end());
-    std::vector<uint8_t> classes(sums.size() / kClasses);
-    LikeliestClasses(sums, classes);
-    merged.classes.insert(merged.classes.end(), classes.begin(), classes.end());
-  });
-  for (const VolumeWindow& window : data::WindowsOf(volume, patch, overlap)) {
-    sliding.Add(window.first, LogitsOf(volume, patch, window.first, predict));
+  const std::vector<VolumeWindow> windows = data::WindowsOf(volume, patch, overlap);
+  const auto finish = [&](std::span<const float> logits) {
+    ++finished;
+    EXPECT_EQ(std::ssize(logits), volume.height * volume.width * kClasses);
+    merged.places.insert(logits.data());
+    merged.logits.insert(merged.logits.end(), logits.begin(), logits.end());
+  };
+  SlidingWindow sliding(volume, patch, windows, kClasses, finish);
+  for (const VolumeWindow& window : windows) {
+    sliding.Add(LogitsOf(volume, patch, window.first, predict));
     EXPECT_EQ(finished, std::max<int64_t>(0, window.first[0]));
   }
   sliding.Finish();
@@ -71,12 +69,13 @@ Merged Merge(const VolumeSize& volume, const VolumeSize& patch, double overlap,
   return merged;
 }
 
-// The sums [D,H,W,K] of the volume, all of them held at a time.
+// The weighted means [D,H,W,K] of the volume, with all sums held at a time.
 template <typename Predict>
-std::vector<float> PlainSums(const VolumeSize& volume, const VolumeSize& patch, double overlap,
-                             const Predict& predict) {
+std::vector<float> PlainMeans(const VolumeSize& volume, const VolumeSize& patch, double overlap,
+                              const Predict& predict) {
   const std::vector<float> weights = WindowWeights(patch);
   std::vector<float> sums(static_cast<size_t>(volume.voxels() * kClasses));
+  std::vector<float> totals(static_cast<size_t>(volume.voxels()));
   for (const VolumeWindow& window : data::WindowsOf(volume, patch, overlap)) {
     const std::vector<float> logits = LogitsOf(volume, patch, window.first, predict);
     for (size_t i = 0; i < weights.size(); ++i) {
@@ -88,11 +87,13 @@ std::vector<float> PlainSums(const VolumeSize& volume, const VolumeSize& patch, 
         continue;
       }
       const auto at = static_cast<size_t>((d * volume.height + h) * volume.width + w);
+      totals[at] += weights[i];
       for (size_t k = 0; k < kClasses; ++k) {
         sums[at * kClasses + k] += weights[i] * logits[i * kClasses + k];
       }
     }
   }
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] /= totals[i / kClasses];
   return sums;
 }
 
@@ -106,7 +107,7 @@ TEST(WindowWeights, AreGaussianWithAFloor) {
   EXPECT_FLOAT_EQ(weights[0], 1e-3f);  // exp(−4.5 − 6.125) without the floor
 }
 
-TEST(SlidingWindow, HasTheBitsOfSumsThatAreHeldAtATime) {
+TEST(SlidingWindow, HasTheBitsOfMeansThatAreHeldAtATime) {
   // Powers of two, whose products with weights are exact: only the order of additions matters,
   // however products and additions are compiled.
   const auto logit = [](float voxel, float place, int k) {
@@ -130,11 +131,7 @@ TEST(SlidingWindow, HasTheBitsOfSumsThatAreHeldAtATime) {
                          {{2, 3, 4}, {5, 6, 7}, 0.5}}) {  // larger along each axis
     SCOPED_TRACE(testing::Message() << volume.depth << ", " << patch.depth << ", " << overlap);
     const Merged merged = Merge(volume, patch, overlap, logit);
-    const std::vector<float> expected = PlainSums(volume, patch, overlap, logit);
-    EXPECT_EQ(merged.sums, expected);
-    std::vector<uint8_t> classes(static_cast<size_t>(volume.voxels()));
-    LikeliestClasses(expected, classes);
-    EXPECT_EQ(merged.classes, classes);
+    EXPECT_EQ(merged.logits, PlainMeans(volume, patch, overlap, logit));
     // The memory of a window's slices, which is used again.
     const int64_t slices = std::min(volume.depth, patch.depth);
     EXPECT_EQ(std::ssize(merged.places), slices);
@@ -142,65 +139,48 @@ TEST(SlidingWindow, HasTheBitsOfSumsThatAreHeldAtATime) {
               (slices - 1) * volume.height * volume.width * kClasses);
     EXPECT_EQ(SlidingWindow::Slices(volume, patch), slices);
     EXPECT_EQ(SlidingWindow::Bytes(volume, patch, kClasses),
-              4 * (slices * volume.height * volume.width * kClasses + patch.voxels()));
+              4 * ((slices * kClasses + 1) * volume.height * volume.width + patch.voxels()));
   }
 }
 
-TEST(SlidingWindow, WindowsComeInOrder) {
-  SlidingWindow merged({6, 1, 1}, {2, 1, 1}, 1, [](int64_t, std::span<const float>) {});
+TEST(SlidingWindow, WindowsComeInOrderAndAllOfThem) {
+  const std::vector<VolumeWindow> windows = {
+      {.first = {0, 0, 0}}, {.first = {3, 0, 0}}, {.first = {3, 0, 0}}, {.first = {2, 0, 0}}};
+  SlidingWindow merged({6, 1, 1}, {2, 1, 1}, windows, 1, [](std::span<const float>) {});
   const std::vector<float> logits(2);
-  merged.Add({0, 0, 0}, logits);
-  merged.Add({3, 0, 0}, logits);
-  merged.Add({3, 0, 0}, logits);
-  ExpectInternalError([&] { merged.Add({2, 0, 0}, logits); }, {"begins in a finished slice"});
-}
-
-// Slices that no window covers are finished, too, and have no sums of slices before them.
-TEST(SlidingWindow, WhatNoWindowCoversIsClassZero) {
-  std::vector<float> sums;
-  SlidingWindow merged({7, 1, 1}, {2, 1, 1}, 1, [&](int64_t, std::span<const float> slice) {
-    sums.insert(sums.end(), slice.begin(), slice.end());
-  });
-  merged.Add({0, 0, 0}, std::vector<float>{1, 1});
-  merged.Add({4, 0, 0}, std::vector<float>{1, 1});
-  merged.Finish();
-  ASSERT_EQ(sums.size(), 7u);
-  for (const size_t covered : {0, 1, 4, 5}) EXPECT_GT(sums[covered], 0) << covered;
-  for (const size_t uncovered : {2, 3, 6}) EXPECT_EQ(sums[uncovered], 0) << uncovered;
+  for (int i = 0; i < 3; ++i) merged.Add(logits);
+  ExpectInternalError([&] { merged.Finish(); }, {"has not been added"});
+  ExpectInternalError([&] { merged.Add(logits); }, {"begins in a finished slice"});
 }
 
 TEST(SlidingWindow, ConstantLogitsStayConstant) {
   for (const VolumeSize& volume : {VolumeSize{9, 10, 11}, VolumeSize{3, 10, 2}}) {
     const Merged merged =
         Merge(volume, {4, 5, 6}, 0.5, [](float, float, int k) { return k == 2 ? 1.0f : 2.5f; });
-    ASSERT_EQ(std::ssize(merged.sums), volume.voxels() * kClasses);
-    for (size_t i = 0; i < merged.sums.size(); i += kClasses) {
-      ASSERT_GE(merged.sums[i + 2], 1e-3f) << i;  // covered
-      EXPECT_NEAR(merged.sums[i] / merged.sums[i + 2], 2.5, 1e-5) << i;
+    ASSERT_EQ(std::ssize(merged.logits), volume.voxels() * kClasses);
+    for (size_t i = 0; i < merged.logits.size(); ++i) {
+      EXPECT_NEAR(merged.logits[i], i % kClasses == 2 ? 1 : 2.5, 1e-5) << i;
     }
-    EXPECT_EQ(merged.classes, std::vector<uint8_t>(static_cast<size_t>(volume.voxels())));
   }
 }
 
 TEST(SlidingWindow, TheNearerMiddleDecides) {
   // Two windows along W that share voxels 2 and 3: the one says class 1, the other class 2.
-  std::vector<float> sums;
-  SlidingWindow merged({1, 1, 6}, {1, 1, 4}, kClasses, [&](int64_t, std::span<const float> slice) {
-    sums.assign(slice.begin(), slice.end());
+  std::vector<float> logits;
+  const std::vector<VolumeWindow> windows = {{.first = {0, 0, 0}}, {.first = {0, 0, 2}}};
+  SlidingWindow merged({1, 1, 6}, {1, 1, 4}, windows, kClasses, [&](std::span<const float> slice) {
+    logits.assign(slice.begin(), slice.end());
   });
-  merged.Add({0, 0, 0}, std::vector<float>{0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0});
-  merged.Add({0, 0, 2}, std::vector<float>{0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1});
+  merged.Add(std::vector<float>{0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1, 0});
+  merged.Add(std::vector<float>{0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1});
   merged.Finish();
-  std::vector<uint8_t> classes(6);
-  LikeliestClasses(sums, classes);
-  EXPECT_EQ(classes, (std::vector<uint8_t>{1, 1, 1, 2, 2, 2}));
   const float near = std::exp(-0.5f), far = std::exp(-4.5f);  // σ is ½
-  EXPECT_NEAR(sums[2 * 3 + 1], near, 1e-6);
-  EXPECT_NEAR(sums[2 * 3 + 2], far, 1e-6);
+  EXPECT_NEAR(logits[1 * 3 + 1], 1, 1e-6);
+  EXPECT_NEAR(logits[2 * 3 + 1], near / (near + far), 1e-6);
+  EXPECT_NEAR(logits[2 * 3 + 2], far / (near + far), 1e-6);
 }
 
-// With a third class whose logits are 1, whose sum is that of the weights
-// (make_sliding_window_golden.py).
+// Expected numbers are by make_sliding_window_golden.py, which has two classes.
 TEST(SlidingWindow, MergesAsMonaiDoes) {
   for (const nlohmann::json& c :
        nlohmann::json::parse(ReadFile("tests/trainer/sliding_window_golden.json"))) {
@@ -211,15 +191,13 @@ TEST(SlidingWindow, MergesAsMonaiDoes) {
     for (size_t i = 0; i < weights.size(); ++i) EXPECT_NEAR(weights[i], expected_weights[i], 1e-6);
 
     const Merged merged = Merge(volume, patch, c["overlap"], [](float voxel, float place, int k) {
-      if (k == 2) return 1.0f;
       const auto number = static_cast<float>(k);
       return (number + 1) * voxel + 10 * number * place;
     });
     const std::vector<float> expected = c["logits"];
     ASSERT_EQ(std::ssize(expected), volume.voxels() * 2);
     for (size_t i = 0; i < expected.size(); ++i) {
-      const size_t voxel = i / 2 * 3;
-      EXPECT_NEAR(merged.sums[voxel + i % 2] / merged.sums[voxel + 2], expected[i],
+      EXPECT_NEAR(merged.logits[i / 2 * kClasses + i % 2], expected[i],
                   1e-5 * std::abs(expected[i]) + 1e-4)
           << volume.depth << ": " << i;
     }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "data/volumes/volume_resampling.h"
 #include "tests/support/expect_error.h"
 
 namespace plimsoll::trainer {
@@ -35,17 +36,19 @@ config::RunConfig Within(int64_t bytes) {
 TEST(VolumeNeeds, AreCountedByPart) {
   const VolumeToPredict volume = Volume("a", {20, 10, 12}, {20, 10, 12});
   const VolumeNeeds needs = NeedsOf(volume.file, volume.shape, Options());
-  EXPECT_EQ(needs.inputs, 0);                             // in the arena
-  EXPECT_EQ(needs.reading, 2 * 4 * 2 * 2400);             // as read, and reordered
-  EXPECT_EQ(needs.voxels, 4 * 2 * 2400);                  // two channels
-  EXPECT_EQ(needs.sums, 4 * (8 * 10 * 12 * 5 + 8 * 16));  // eight slices of 20, and weights
-  EXPECT_EQ(needs.windows, 4 * 4 * 5 * 9 * 8);            // 4, 4 and 5 of them along the axes
+  EXPECT_EQ(needs.inputs, 0);                  // in the arena
+  EXPECT_EQ(needs.reading, 2 * 4 * 2 * 2400);  // as read, and reordered
+  EXPECT_EQ(needs.voxels, 4 * 2 * 2400);       // two channels
+  // Eight slices of 20, and weights of a window and of a slice.
+  EXPECT_EQ(needs.sums, 4 * (8 * 10 * 12 * 5 + 8 * 16 + 10 * 12));
+  EXPECT_EQ(needs.windows, 4 * 4 * 5 * 9 * 8);  // 4, 4 and 5 of them along the axes
   EXPECT_EQ(needs.logits, 3 * 8 * 16 * 5 * 4);
+  EXPECT_EQ(needs.slice, data::LikeliestClasses::Bytes({20, 10, 12}, {20, 10, 12}, 5));
   EXPECT_EQ(needs.classes, 2400);
   EXPECT_EQ(needs.writing, 2 * 4 * 2400);  // read again, as floats
   EXPECT_EQ(needs.bytes(), VolumeNeeds::kBuffers + needs.merging());
   EXPECT_EQ(needs.merging(),
-            needs.voxels + needs.sums + needs.windows + needs.logits + needs.classes);
+            needs.voxels + needs.sums + needs.windows + needs.logits + needs.slice + needs.classes);
 
   // The slab is that of a window, however deep the volume.
   const VolumeToPredict deep = Volume("b", {2000, 10, 12}, {2000, 10, 12});
@@ -63,6 +66,8 @@ TEST(VolumeNeeds, ReadingAndWritingAreInTheVoxelsOfTheFile) {
   VolumeNeeds needs = NeedsOf(volume.file, volume.shape, Options());
   EXPECT_EQ(needs.reading, 2 * 4 * 2 * 8000);
   EXPECT_EQ(needs.voxels, 4 * 2 * 1000);
+  EXPECT_EQ(needs.slice, data::LikeliestClasses::Bytes({10, 10, 10}, {20, 20, 20}, 5));
+  EXPECT_EQ(needs.classes, 8000);
   EXPECT_EQ(needs.writing, 2 * 4 * 8000);  // read again
   // Room for the channels of several files grows with each of them.
   volume.file.images = {"a_0000.nii.gz", "a_0001.nii.gz"};
@@ -71,9 +76,6 @@ TEST(VolumeNeeds, ReadingAndWritingAreInTheVoxelsOfTheFile) {
   volume.file.label = "label.nii.gz";
   needs = NeedsOf(volume.file, volume.shape, Options());
   EXPECT_EQ(needs.writing, 4 * 8000 + 2 * 4 * 8000);
-  // Written for far more voxels than the file has: the classes count, too.
-  volume = Volume("a", {40, 40, 40}, {4, 4, 4});
-  EXPECT_EQ(NeedsOf(volume.file, volume.shape, Options()).writing, 64000 + 3 * 64);
   // Resampled to more voxels than the file has.
   volume = Volume("a", {40, 40, 40}, {20, 20, 20});
   EXPECT_EQ(NeedsOf(volume.file, volume.shape, Options()).reading, 4 * 2 * (8000 + 64000));

@@ -28,6 +28,7 @@
 #include "data/volumes/volume_folder.h"
 #include "data/volumes/volume_patches.h"
 #include "data/volumes/volume_preparation.h"
+#include "data/volumes/volume_resampling.h"
 #include "data/volumes/volume_slots.h"
 #include "trainer/config/owner_keys.h"
 #include "trainer/language/predict.h"
@@ -288,7 +289,7 @@ class VolumePredictor {
   const InferenceMemory& memory() const { return memory_; }
 
  private:
-  std::vector<uint8_t> Segment(const data::Volume& volume);
+  std::vector<uint8_t> Segment(const data::Volume& volume, const data::VolumeSize& size);
 
   const PredictCommand& command_;
   std::vector<std::string> names_;
@@ -299,8 +300,9 @@ class VolumePredictor {
   MeanScores means_;
 };
 
-// The classes [D,H,W] of the volume's voxels.
-std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
+// The classes [D,H,W] of the volume, resampled to that size.
+std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume,
+                                              const data::VolumeSize& size) {
   const data::PatchShape& patch = options_.patch;
   const std::vector<data::VolumeWindow> windows =
       data::WindowsOf(volume.size, patch.size, options_.overlap);
@@ -310,14 +312,9 @@ std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
                         Counted(windows.size(), "window"),
                         Counted(SlidingWindow::Slices(volume.size, patch.size), "slice"),
                         FormatBytes(sums), FormatBytes(memory_.arena)));
-  std::vector<uint8_t> classes(static_cast<size_t>(volume.size.voxels()));
-  const auto slice = static_cast<size_t>(volume.size.height * volume.size.width);
-  SlidingWindow merged(volume.size, patch.size, options_.classes,
-                       [&](int64_t depth, std::span<const float> sums_of_slice) {
-                         LikeliestClasses(
-                             sums_of_slice,
-                             std::span(classes).subspan(static_cast<size_t>(depth) * slice, slice));
-                       });
+  data::LikeliestClasses likeliest(volume.size, size, options_.classes);
+  SlidingWindow merged(volume.size, patch.size, windows, options_.classes,
+                       [&](std::span<const float> logits) { likeliest.AddSlice(logits); });
   const data::VolumeSlots slots(patch, predictor_.session().slots());
   const auto rows = static_cast<size_t>(slots.rows());
   const auto window_logits = static_cast<size_t>(patch.size.voxels() * options_.classes);
@@ -332,12 +329,11 @@ std::vector<uint8_t> VolumePredictor::Segment(const data::Volume& volume) {
     }
     const std::vector<float> logits = predictor_.ClassLogits();
     for (size_t row = 0; row < filled; ++row) {
-      merged.Add(windows[first + row].first,
-                 std::span(logits).subspan(row * window_logits, window_logits));
+      merged.Add(std::span(logits).subspan(row * window_logits, window_logits));
     }
   }
   merged.Finish();
-  return classes;
+  return likeliest.Take();
 }
 
 data::Volume VolumePredictor::Read(const data::VolumeFile& file, formats::NiftiGrid& grid) const {
@@ -353,9 +349,10 @@ void VolumePredictor::Predict(const data::VolumeFile& file, data::Volume volume,
                               const formats::NiftiGrid& grid) {
   const std::string to = OutputOf(command_, file);
   {
-    const std::vector<uint8_t> classes = Segment(volume);
+    const std::vector<uint8_t> classes =
+        Segment(volume, data::RasSize(grid, data::OrientationOf(grid.affine)));
     volume.voxels = std::vector<float>();  // frees the voxels, as VolumeNeeds assumes
-    data::WriteLabels(to, classes, volume.size, grid);
+    data::WriteLabels(to, classes, grid);
   }
   // Scores the written file, whose voxels are those of the input, not those of the model.
   const data::Volume written = data::ReadVolume(

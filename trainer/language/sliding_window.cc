@@ -41,14 +41,17 @@ std::vector<float> WindowWeights(const data::VolumeSize& patch) {
 }
 
 SlidingWindow::SlidingWindow(const data::VolumeSize& volume, const data::VolumeSize& patch,
-                             int64_t classes, Finished finished)
+                             std::span<const data::VolumeWindow> windows, int64_t classes,
+                             Finished finished)
     : volume_(volume),
       patch_(patch),
+      windows_(windows),
       classes_(static_cast<size_t>(classes)),
       finished_(std::move(finished)),
       slices_(Slices(volume, patch)),
       weights_(WindowWeights(patch)),
-      sums_(static_cast<size_t>(slices_ * volume.height * volume.width * classes)) {}
+      sums_(static_cast<size_t>(slices_ * volume.height * volume.width * classes)),
+      totals_(static_cast<size_t>(volume.height * volume.width)) {}
 
 int64_t SlidingWindow::Slices(const data::VolumeSize& volume, const data::VolumeSize& patch) {
   return std::min(volume.depth, patch.depth);
@@ -56,8 +59,9 @@ int64_t SlidingWindow::Slices(const data::VolumeSize& volume, const data::Volume
 
 int64_t SlidingWindow::Bytes(const data::VolumeSize& volume, const data::VolumeSize& patch,
                              int64_t classes) {
-  const int64_t sums = Slices(volume, patch) * volume.height * volume.width * classes;
-  return (sums + patch.voxels()) * static_cast<int64_t>(sizeof(float));
+  const int64_t slice = volume.height * volume.width;
+  return (Slices(volume, patch) * slice * classes + patch.voxels() + slice) *
+         static_cast<int64_t>(sizeof(float));
 }
 
 std::span<float> SlidingWindow::Slice(int64_t depth) {
@@ -67,19 +71,42 @@ std::span<float> SlidingWindow::Slice(int64_t depth) {
 
 void SlidingWindow::FinishBefore(int64_t depth) {
   for (; first_ < std::min(depth, volume_.depth); ++first_) {
+    DivideSums(first_);
     const std::span<float> slice = Slice(first_);
-    finished_(first_, slice);
+    finished_(slice);
     std::ranges::fill(slice, 0.0f);  // the memory now holds slice first_ + slices_
   }
 }
 
-void SlidingWindow::Add(const data::VoxelPlace& first, std::span<const float> logits) {
-  if (logits.size() != weights_.size() * classes_) {
-    throw InternalError("logits of a window of another size");
+void SlidingWindow::DivideSums(int64_t depth) {
+  std::ranges::fill(totals_, 0.0f);
+  for (const data::VolumeWindow& window : windows_.first(added_)) {
+    const data::VoxelPlace& first = window.first;
+    const data::VoxelBox box = data::CoveredBy(volume_, patch_, first);
+    if (depth < box.first[0] || depth >= box.end[0]) continue;
+    for (int64_t h = box.first[1]; h < box.end[1]; ++h) {
+      const int64_t row = ((depth - first[0]) * patch_.height + h - first[1]) * patch_.width;
+      for (int64_t w = box.first[2]; w < box.end[2]; ++w) {
+        totals_[static_cast<size_t>(h * volume_.width + w)] +=
+            weights_[static_cast<size_t>(row + w - first[2])];
+      }
+    }
   }
+  float* sum = Slice(depth).data();
+  for (const float total : totals_) {
+    for (size_t k = 0; k < classes_; ++k) *sum++ /= total;
+  }
+}
+
+void SlidingWindow::Add(std::span<const float> logits) {
+  if (logits.size() != weights_.size() * classes_ || added_ == windows_.size()) {
+    throw InternalError("logits of a window of another size, or of no window");
+  }
+  const data::VoxelPlace& first = windows_[added_].first;
   const data::VoxelBox box = data::CoveredBy(volume_, patch_, first);
   if (box.first[0] < first_) throw InternalError("a window that begins in a finished slice");
   FinishBefore(box.first[0]);
+  ++added_;
   const auto row = static_cast<size_t>(std::max<int64_t>(0, box.end[2] - box.first[2]));
   for (int64_t d = box.first[0]; d < box.end[0]; ++d) {
     const std::span<float> slice = Slice(d);
@@ -97,12 +124,9 @@ void SlidingWindow::Add(const data::VoxelPlace& first, std::span<const float> lo
   }
 }
 
-void LikeliestClasses(std::span<const float> sums, std::span<uint8_t> classes) {
-  const size_t count = sums.size() / classes.size();
-  for (size_t i = 0; i < classes.size(); ++i) {
-    const auto of_voxel = sums.subspan(i * count, count);
-    classes[i] = static_cast<uint8_t>(std::ranges::max_element(of_voxel) - of_voxel.begin());
-  }
+void SlidingWindow::Finish() {
+  if (added_ < windows_.size()) throw InternalError("a window has not been added");
+  FinishBefore(volume_.depth);
 }
 
 }  // namespace plimsoll::trainer

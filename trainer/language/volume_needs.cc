@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/message.h"
 #include "data/volumes/volume_patches.h"
+#include "data/volumes/volume_resampling.h"
 #include "trainer/language/sliding_window.h"
 #include "trainer/resolve/run_budget.h"
 
@@ -39,11 +40,11 @@ std::string PartsText(const data::VolumeShape& shape, const VolumeNeeds& needs,
                       const WindowOptions& options) {
   return fmt::format(
       "{} to read it, {} to merge windows (voxels {}, sums of {} of {} slices {}, windows {}, "
-      "logits {}, classes {}), {} to write it; {} for {}",
+      "logits {}, resampling {}, classes {}), {} to write it; {} for {}",
       FormatBytes(needs.reading), FormatBytes(needs.merging()), FormatBytes(needs.voxels),
       SlidingWindow::Slices(shape.size, options.patch.size), shape.size.depth,
       FormatBytes(needs.sums), FormatBytes(needs.windows), FormatBytes(needs.logits),
-      FormatBytes(needs.classes), FormatBytes(needs.writing),
+      FormatBytes(needs.slice), FormatBytes(needs.classes), FormatBytes(needs.writing),
       FormatBytes(VolumeNeeds::kBuffers + needs.inputs),
       needs.inputs > 0 ? "buffers and inputs" : "buffers");
 }
@@ -67,12 +68,13 @@ VolumeNeeds NeedsOf(const data::VolumeFile& file, const data::VolumeShape& shape
   const int64_t batch_voxels = options.batch * patch.size.voxels();
   if (options.fills_on_host) needs.inputs = batch_voxels * (patch.channels * kFloat + kLabel);
   needs.logits = batch_voxels * options.classes * kFloat;
-  needs.classes = shape.size.voxels();
+  needs.slice = data::LikeliestClasses::Bytes(shape.size, shape.file_size, options.classes);
+  needs.classes = shape.file_size.voxels();
   // For scoring, the segmentation is read again with the volume's label.
   const data::VolumeFile segmentation = {
       .name = file.name, .images = {file.name}, .label = file.label};
   const data::VolumeShape written = {.size = shape.file_size, .file_size = shape.file_size};
-  needs.writing = std::max(needs.classes + data::WritingBytes(written),
+  needs.writing = std::max(needs.classes + data::WritingBytes(written.size),
                            data::ReadingBytes(segmentation, written));
   return needs;
 }

@@ -36,10 +36,11 @@ struct VolumeNeeds {
   int64_t sums = 0;     // SlidingWindow::Bytes
   int64_t windows = 0;  // size of the windows' positions
   int64_t logits = 0;   // size of a batch's logits
-  int64_t classes = 0;  // size of the voxels' classes in the model's resolution
+  int64_t slice = 0;    // LikeliestClasses::Bytes
+  int64_t classes = 0;  // size of the voxels' classes in the file's resolution
   int64_t writing = 0;
 
-  int64_t merging() const { return voxels + sums + windows + logits + classes; }
+  int64_t merging() const { return voxels + sums + windows + logits + slice + classes; }
   // The most bytes needed at any time.
   int64_t bytes() const;
 };

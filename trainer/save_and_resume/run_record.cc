@@ -286,7 +286,8 @@ std::string ToJson(const RunRecord& record) {
               {"sequences", record.sequences},
               {"evaluation", ToJson(record.evaluation)},
               {"divergence", ToJson(record.divergence)},
-              {"dropout_map", record.dropout_map}};
+              {"dropout_map", record.dropout_map},
+              {"label_resampling", record.label_resampling}};
   if (!record.source_checksums.empty()) object["source_checksums"] = record.source_checksums;
   if (!record.base.empty()) object["base"] = record.base;
   if (!record.class_names.empty()) object["class_names"] = record.class_names;
@@ -321,6 +322,8 @@ RunRecord ParseRunRecord(const std::string& text, const std::string& where) {
   }
   // Versions with map 1 did not record it.
   record.dropout_map = object.GetInt("dropout_map", 1, 1);
+  // Nor did those with this way to resample labels.
+  record.label_resampling = object.GetInt("label_resampling", 1, 1);
   record.base = object.GetString("base", "");
   return record;
 }
@@ -339,6 +342,19 @@ std::string DropoutWarning(const RunRecord& saved, const models::DropoutRates& r
   return fmt::format(
       "{}: written by a version of plimsoll whose dropout drew other masks; from here on losses "
       "differ from what it would have given, as with another train.seed",
+      path);
+}
+
+std::string LabelsWarning(const RunRecord& saved, const std::string& path) {
+  const auto source = saved.config.find("data.source");
+  if (source == saved.config.end() || source->second != "volumes") return "";
+  if (saved.label_resampling == data::kLabelResampling || !saved.config.contains("data.spacing")) {
+    return "";
+  }
+  return fmt::format(
+      "{}: written by a version of plimsoll that resampled labels to data.spacing in another way, "
+      "to the nearest voxel; from here on labels lie up to half a voxel elsewhere, and losses and "
+      "Dice differ from what it would have given",
       path);
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/dropout_draws.h"
 #include "base/mesh.h"
+#include "data/volumes/volume_resampling.h"
 #include "models/dropout_rates.h"
 #include "models/model.h"
 #include "trainer/config/run_config.h"
@@ -73,6 +74,7 @@ struct RunRecord {
   EvaluationState evaluation = {};
   DivergenceState divergence = {};
   int64_t dropout_map = kDropoutMap;  // version of the random map for dropout masks
+  int64_t label_resampling = data::kLabelResampling;
   // models::WeightsChecksum of the adapters' base model; empty without adapters, and in snapshots
   // of earlier versions.
   std::string base = {};
@@ -91,6 +93,10 @@ RunRecord ParseRunRecord(const std::string& json, const std::string& where);
 // and adapters, draws dropout masks different from those of the saved run; otherwise empty.
 std::string DropoutWarning(const RunRecord& saved, const models::DropoutRates& rates,
                            double adapters_rate, const std::string& path);
+
+// A warning if a run that resumes from the snapshot at `path` resamples volumes, and if its labels
+// differ from those of the saved run; otherwise empty.
+std::string LabelsWarning(const RunRecord& saved, const std::string& path);
 
 // Throws a UserError that lists contradictions to the snapshot at `path`: settings that a resumed
 // run cannot change (model, optimizer, type of weights, vocabulary), and settings that change the
