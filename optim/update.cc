@@ -100,6 +100,7 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
   } else {
     g.EmitInto({norm}, "global_norm", gradients);
     if (options.skips) {
+      const graph::Uncounted uncounted(g);
       gate.apply = ops::EmitUpdateGate(g, norm, loss,
                                        g.Carried(options.Named("skipped"), Role::kState, counters));
     }
@@ -324,6 +325,7 @@ graph::PassResult Update::Run(graph::Program& program) {
     // Averages come after all updates, so that the nodes of averages are neighbours, share launches
     // and draw the same numbers.
     g.set_scope("");
+    const graph::Uncounted uncounted(g);
     const Value averages =
         g.Persistent(options_.Named(kAverageCount), Role::kOptimizerState, {DType::kInt32, {}});
     ops::Increment(g, averages, common.apply);

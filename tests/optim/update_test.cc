@@ -268,10 +268,10 @@ update
   %a, _, %a.remainder, _ = sgd(%a, %a.grad, _, %lr, _, _, %a.remainder) {momentum=0.0, nesterov=false, weight_decay=0.0} @a !update
   %b, _, _, _ = sgd(%b, %b.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @b !update
   %mean = commit_state(%mean, %mean.pending) {parts=2} @mean !update
-  %ema_count = increment(%ema_count) !update
-  %a.ema = weight_average(%a.ema, %a, %ema_count, %a.remainder) {decay=0.75, warmup=true} @a !update
-  %b.ema = weight_average(%b.ema, %b, %ema_count) {decay=0.75, warmup=true} @b !update
-  %mean.ema = weight_average(%mean.ema, %mean, %ema_count) {decay=0.75, warmup=true} @mean !update
+  %ema_count = increment(%ema_count) !update uncounted
+  %a.ema = weight_average(%a.ema, %a, %ema_count, %a.remainder) {decay=0.75, warmup=true} @a !update uncounted
+  %b.ema = weight_average(%b.ema, %b, %ema_count) {decay=0.75, warmup=true} @b !update uncounted
+  %mean.ema = weight_average(%mean.ema, %mean, %ema_count) {decay=0.75, warmup=true} @mean !update uncounted
 )");
 }
 
@@ -422,7 +422,7 @@ TEST(Update, SkipsWhatDiverges) {
   tensor %update_count: i32[] optimizer_state persistent
 update
   %grad_norm = global_norm(%w.grad) !update
-  %update_gate: i32[], %skipped = update_gate(%grad_norm, %loss, %loss_limit, %skipped) !update
+  %update_gate: i32[], %skipped = update_gate(%grad_norm, %loss, %loss_limit, %skipped) !update uncounted
   %update_count = increment(%update_count, %update_gate) !update
   %w, _, _, _ = sgd(%w, %w.grad, _, %lr, _, %update_gate) {momentum=0.0, nesterov=false, weight_decay=0.0} @w !update
 )");
