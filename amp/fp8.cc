@@ -138,6 +138,7 @@ class Quantizer {
   // Counts the tensor's values by code, once, when the tensor is first quantized.
   void Count(TensorId tensor, TensorId scale, DType dtype) {
     if (!counted_.insert(tensor).second) return;
+    const graph::Uncounted uncounted(g_);
     values_ += program_.tensor(tensor).type.shape.elements();
     std::vector<TensorId> inputs = {tensor, scale};
     if (counts_ == kNoTensor) {
@@ -153,6 +154,7 @@ class Quantizer {
 
   // Turns the counts into shares of all values of a step.
   void FinishCounts() {
+    const graph::Uncounted uncounted(g_);
     const double all = static_cast<double>(values_) * static_cast<double>(options_.parts);
     for (Node& node : program_.mutable_nodes()) {
       if (node.op->name == "count_codes") node.attributes.Set("weight", 1 / all);

@@ -1,5 +1,7 @@
 #include "graph/builder.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace plimsoll::graph {
@@ -49,6 +51,7 @@ Node Builder::NewNode(std::string_view op, std::vector<Value> inputs, Attributes
   node.micro_step = micro_step_;
   node.scope = scope_;
   node.made_by = made_by_;
+  node.uncounted = uncounted_;
   return node;
 }
 
@@ -95,7 +98,9 @@ Value Builder::Emit1(std::string_view op, std::vector<Value> inputs, Attributes 
   return Emit(op, std::move(inputs), std::move(attributes), name).at(0);
 }
 
-int64_t Builder::NextKey() { return static_cast<int64_t>(program_.nodes().size()); }
+int64_t Builder::NextKey() const {
+  return std::ranges::count(program_.nodes(), false, &Node::uncounted);
+}
 
 std::string Builder::Qualified(std::string_view name) const {
   return scope_.empty() ? std::string(name) : scope_ + "." + std::string(name);

@@ -50,12 +50,15 @@ class Builder {
               std::string_view name = "");
 
   // A new key for a random op: unique among the nodes of this program, unchanged by later passes.
-  int64_t NextKey();
+  // It is the number of nodes so far, without uncounted ones.
+  int64_t NextKey() const;
 
   // Nodes emitted from now on have the phase, scope and micro-step of `node`.
   void set_context_of(const Node& node);
   void set_phase(Phase phase) { phase_ = phase; }
   void set_made_by(std::string pass) { made_by_ = std::move(pass); }
+  bool uncounted() const { return uncounted_; }
+  void set_uncounted(bool uncounted) { uncounted_ = uncounted; }
   Phase phase() const { return phase_; }
   // Sets the micro-step of nodes emitted from now on; 0 at first.
   void set_micro_step(int32_t micro_step) { micro_step_ = micro_step; }
@@ -73,6 +76,7 @@ class Builder {
   Program& program_;
   std::string scope_;
   std::string made_by_;
+  bool uncounted_ = false;
   Phase phase_ = Phase::kForward;
   int32_t micro_step_ = 0;
 };
@@ -90,6 +94,22 @@ class Scope {
  private:
   Builder& builder_;
   std::string outer_;
+};
+
+// Nodes emitted during the object's lifetime are uncounted. A technique that may be turned on
+// without changing the numbers that other nodes draw, such as a metric, emits its nodes so.
+class Uncounted {
+ public:
+  explicit Uncounted(Builder& builder) : builder_(builder), outer_(builder.uncounted()) {
+    builder.set_uncounted(true);
+  }
+  ~Uncounted() { builder_.set_uncounted(outer_); }
+  Uncounted(const Uncounted&) = delete;
+  Uncounted& operator=(const Uncounted&) = delete;
+
+ private:
+  Builder& builder_;
+  bool outer_;
 };
 
 }  // namespace plimsoll::graph

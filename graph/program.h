@@ -27,6 +27,7 @@ struct Node {
   int32_t micro_step = 0;  // the number of the micro-step within the program (graph/micro_steps.h)
   std::string scope;       // the place in the model: "block.3.attn"
   std::string made_by;     // the pass that made the node; empty: the model itself
+  bool uncounted = false;  // Builder::NextKey leaves the node out
 };
 
 class Program {

@@ -14,7 +14,8 @@
 // MICRO_STEPS, RANKS", "names CHECKSUM", "host" and "view %base+BYTES" are written where the tensor
 // first appears. The nodes of a program's second micro-step begin with "forward 1". A view of a
 // rank's own part is "view %base+own", or "+own(AXIS)" where the axis is not data. "_" is an absent
-// argument, @ precedes the scope, ! the pass that made the node.
+// argument, @ precedes the scope, ! the pass that made the node; "uncounted" (Node::uncounted)
+// follows them.
 #pragma once
 
 #include <string>

@@ -308,6 +308,7 @@ class Parser {
     }
     if (line.Accept('@')) node.scope = line.Word();
     if (line.Accept('!')) node.made_by = line.Word();
+    node.uncounted = line.AcceptWord("uncounted");
     if (line.AcceptWord("using")) node.workspace = Reference(line);
     program_.mutable_nodes().push_back(std::move(node));
   }

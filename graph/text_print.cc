@@ -112,6 +112,7 @@ class Printer {
     if (!node.attributes.empty()) text_ += " " + ToText(node.attributes);
     if (!node.scope.empty()) text_ += " @" + node.scope;
     if (!node.made_by.empty()) text_ += " !" + node.made_by;
+    if (node.uncounted) text_ += " uncounted";
     if (node.workspace != kNoTensor) {
       text_ += " using ";
       Reference(node.workspace);

@@ -81,6 +81,9 @@ class Verifier {
     CheckCount("outputs", node.outputs.size(), node.op->outputs, false);
     for (size_t i = 0; i < node.inputs.size(); ++i) CheckInput(node, i);
     if (node.workspace != kNoTensor && !Exists(node.workspace)) Fail("no such workspace");
+    if (node.uncounted && node.op->random && node.attributes.Has("key")) {
+      Fail("an uncounted node draws numbers: another node may have its key");
+    }
     const Program::Call call = program_.CallOf(node);
     OpCall inferring = call.get();
     inferring.outputs = {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <ranges>
 #include <utility>
@@ -81,10 +82,11 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
   const TensorType counters{DType::kInt32, {2}};
   Gate gate;
   Value norm = metric;
-  ops::LossLimit loss;
+  ops::UpdateLimits limits;
   if (options.skips) {
-    loss = {g.program().Require(options.Named("loss")),
-            g.Persistent(options.Named("loss_limit"), Role::kInput, scalar)};
+    limits = {g.program().Require(options.Named("loss")),
+              g.Persistent(options.Named("loss_limit"), Role::kInput, scalar),
+              LargestNorm(options)};
   }
   if (options.loss_scale) {
     const Value scale = g.Carried(options.Named("loss_scale"), Role::kState, scalar);
@@ -93,14 +95,15 @@ Gate EmitNormAndClipping(Builder& g, const std::vector<Value>& gradients,
     const Value skipped = g.Carried(options.Named("skipped"), Role::kState, counters);
     const ops::LossScaleStep step =
         ops::EmitLossScaleStep(g, g.Emit1("global_norm", gradients, {}, "scaled_norm"), scale,
-                               tracker, skipped, metric, *options.loss_scale, loss);
+                               tracker, skipped, metric, *options.loss_scale, limits);
     norm = step.grad_norm;
     gate.unscale = step.inverse;
     gate.apply = step.apply;
   } else {
     g.EmitInto({norm}, "global_norm", gradients);
     if (options.skips) {
-      gate.apply = ops::EmitUpdateGate(g, norm, loss,
+      const graph::Uncounted uncounted(g);
+      gate.apply = ops::EmitUpdateGate(g, norm, limits,
                                        g.Carried(options.Named("skipped"), Role::kState, counters));
     }
   }
@@ -271,6 +274,15 @@ void EmitAverageOf(Builder& g, Value value, Value count, Value apply,
 
 }  // namespace
 
+double LargestNorm(const UpdateOptions& options) {
+  // Its square is a quarter of the smallest power of two that float32 and bf16 don't have.
+  constexpr double kLargest = 0x1p63;
+  const bool clipped = options.clip_by != UpdateOptions::ClipBy::kLastStep &&
+                       options.clip_grad_norm > 0 && options.clip_grad_norm <= kLargest;
+  const bool squares = options.algorithm != UpdateOptions::Algorithm::kSgd;
+  return squares && !clipped ? kLargest : std::numeric_limits<double>::infinity();
+}
+
 const ops::Encoding& EncodingOf(OwnedAs moment) {
   return moment == OwnedAs::kVariance ? ops::kSecondMomentEncoding : ops::kMomentEncoding;
 }
@@ -324,6 +336,7 @@ graph::PassResult Update::Run(graph::Program& program) {
     // Averages come after all updates, so that the nodes of averages are neighbours, share launches
     // and draw the same numbers.
     g.set_scope("");
+    const graph::Uncounted uncounted(g);
     const Value averages =
         g.Persistent(options_.Named(kAverageCount), Role::kOptimizerState, {DType::kInt32, {}});
     ops::Increment(g, averages, common.apply);

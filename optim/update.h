@@ -87,8 +87,8 @@ struct UpdateOptions {
   std::string rng = "rng";
   // If set, the gradients have been multiplied by the carried "loss_scale".
   std::optional<ops::LossScaleOptions> loss_scale = std::nullopt;
-  // Whether steps are skipped whose loss or gradients are not finite, or whose loss is above a
-  // limit.
+  // Whether steps are skipped whose loss or gradients are not finite, whose loss is above a limit,
+  // or whose gradients are above LargestNorm.
   bool skips = false;
   // The numbers of micro-steps of a step and of data ranks, over which states are averaged
   // (graph::Merge).
@@ -102,6 +102,11 @@ struct UpdateOptions {
   // The name of the objective's tensor, such as "lr".
   std::string Named(std::string_view tensor) const { return graph::OfObjective(objective, tensor); }
 };
+
+// The largest norm of all gradients of a step whose squares are finite in AdamW's second moments.
+// An element of a moment that overflows stays infinite, and its weight never changes again.
+// Infinite if the gradients are clipped before they are squared, or not squared.
+double LargestNorm(const UpdateOptions& options);
 
 // How a moment is kept in 8 bits.
 const ops::Encoding& EncodingOf(graph::OwnedAs moment);

@@ -56,9 +56,8 @@ class Divider {
 
   graph::PassResult Run() {
     const size_t update = graph::FirstUpdate(program_);
+    next_key_ = builder_.NextKey();  // larger than every key given before
     const std::vector<Node> nodes = std::exchange(program_.mutable_nodes(), {});
-    next_key_ = static_cast<int64_t>(nodes.size());  // larger than every key that Builder::NextKey
-                                                     // has given
     FindDivided(nodes);
     const bool updates = update < nodes.size();
     if (updates) TakeOwnWeights();

@@ -21,8 +21,8 @@ constexpr char kAdvice[] = "A smaller optimizer.lr or a longer schedule.warmup m
 std::vector<JudgedObjective> JudgedObjectives(const CompiledStep& compiled) {
   std::vector<JudgedObjective> judged;
   for (const models::Objective& objective : compiled.objectives) {
-    judged.push_back(
-        {objective.name, compiled.options.UpdateOf(objective.name).loss_scale.has_value()});
+    const optim::UpdateOptions update = compiled.options.UpdateOf(objective.name);
+    judged.push_back({objective.name, update.loss_scale.has_value(), optim::LargestNorm(update)});
   }
   return judged;
 }
@@ -79,8 +79,8 @@ void Divergence::PassOver(int64_t step) {
 }
 
 Verdict Divergence::Judge(int64_t step, size_t objective, const StepMetrics& metrics) {
-  const auto& [name, loss_is_scaled] = objectives_[objective];
-  const bool overflow = loss_is_scaled && !std::isfinite(metrics.grad_norm);
+  const std::string& name = objectives_[objective].name;
+  const bool overflow = objectives_[objective].loss_is_scaled && !std::isfinite(metrics.grad_norm);
   const std::string problem = overflow ? "" : Problem(step, objective, metrics);
   auto& [losses, limits] = state_.objectives[objective];
   if (problem.empty() && !overflow && config_.spike > 0) {
@@ -122,6 +122,12 @@ std::string Divergence::Problem(int64_t step, size_t objective, const StepMetric
   if (!norm) {
     return fmt::format("gradient norm {} is not finite (loss {:.4g})", metrics.grad_norm,
                        metrics.loss);
+  }
+  if (metrics.grad_norm > objectives_[objective].largest_norm) {
+    return fmt::format(
+        "gradient norm {:.4g} is beyond {:.4g}, where the squares of gradients overflow in AdamW's "
+        "second moments (loss {:.4g})",
+        metrics.grad_norm, objectives_[objective].largest_norm, metrics.loss);
   }
   const float limit = LimitOf(step, objective);
   if (metrics.loss <= limit) return "";

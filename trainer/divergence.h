@@ -2,8 +2,8 @@
 // depends only on the metrics and the configuration. So all ranks decide alike, and a resumed run
 // decides like an uninterrupted run.
 //
-// A step diverges if its loss or gradient norm is not finite, or if its loss is a spike: larger
-// than
+// A step diverges if its loss or gradient norm is not finite, if its gradient norm is so large that
+// AdamW's second moments overflow, or if its loss is a spike: larger than
 //
 //   mean + divergence.spike · standard deviation
 //
@@ -11,10 +11,10 @@
 // steps before this step, because the host enqueues a step while the device runs the step before
 // it. If a step has several objectives, each is judged by its own losses, and the worst verdict is
 // the step's verdict.
-// its own losses, and the worst verdict is the step's.
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,6 +48,7 @@ struct JudgedObjective {
   std::string name = "";  // empty for the only objective
   // Whether gradient overflows are skipped and do not count as divergences.
   bool loss_is_scaled = false;
+  double largest_norm = std::numeric_limits<double>::infinity();  // optim::LargestNorm
 };
 std::vector<JudgedObjective> JudgedObjectives(const CompiledStep& compiled);
 

@@ -47,7 +47,7 @@ const OpRegistration kLossScaleStep({
 
 LossScaleStep EmitLossScaleStep(graph::Builder& g, Value norm, Value scale, Value tracker,
                                 Value skipped, Value grad_norm_metric,
-                                const LossScaleOptions& options, const LossLimit& loss) {
+                                const LossScaleOptions& options, const UpdateLimits& limits) {
   for (Value state : {scale, tracker, skipped}) {
     if (!g.program().tensor(state).persistent) {
       throw InternalError("loss_scale_step: '" + g.program().tensor(state).name +
@@ -55,14 +55,17 @@ LossScaleStep EmitLossScaleStep(graph::Builder& g, Value norm, Value scale, Valu
     }
   }
   std::vector<Value> inputs = {norm, scale, tracker, skipped};
-  if (loss.loss != kNoTensor) inputs.insert(inputs.end(), {loss.loss, loss.limit});
+  graph::Attributes attributes = {{"dynamic", options.dynamic},
+                                  {"growth_factor", options.growth_factor},
+                                  {"backoff_factor", options.backoff_factor},
+                                  {"growth_interval", options.growth_interval},
+                                  {"min_scale", options.min_scale}};
+  if (limits.loss != kNoTensor) {
+    inputs.insert(inputs.end(), {limits.loss, limits.limit});
+    SetLargestNorm(attributes, limits);
+  }
   const bool fresh_norm = grad_norm_metric == kNoTensor;
-  std::vector<Value> outputs = g.Emit("loss_scale_step", std::move(inputs),
-                                      {{"dynamic", options.dynamic},
-                                       {"growth_factor", options.growth_factor},
-                                       {"backoff_factor", options.backoff_factor},
-                                       {"growth_interval", options.growth_interval},
-                                       {"min_scale", options.min_scale}},
+  std::vector<Value> outputs = g.Emit("loss_scale_step", std::move(inputs), std::move(attributes),
                                       "", {fresh_norm, true, true, false, false, false});
   if (!fresh_norm) outputs[0] = grad_norm_metric;
   outputs[3] = scale;

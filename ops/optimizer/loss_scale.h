@@ -33,15 +33,15 @@ struct LossScaleStep {
 //   otherwise:  apply = 1;  tracker ← tracker + 1; when it reaches growth_interval:
 //               scale ← scale · growth_factor unless that is infinite;  tracker ← 0
 // grad_norm and inverse use the scale before this change. Without `dynamic`, scale and tracker
-// don't change. With `loss`, apply is also 0 when the loss is not finite or beyond the limit; this
-// doesn't affect the scale. `skipped` counts the skipped steps: in total, and consecutive ones (0
-// after a good step).
+// don't change. With `limits.loss`, apply is also 0 when the loss is not finite or beyond its
+// limit, or grad_norm is beyond limits.norm; this doesn't affect the scale. `skipped` counts the
+// skipped steps: in total, and consecutive ones (0 after a good step).
 //
 // norm f32[]. Persistent and updated in place: scale f32[], tracker i32[], skipped i32[2].
 // `grad_norm_metric` f32[]: the persistent tensor for grad_norm; kNoTensor: a new one.
 LossScaleStep EmitLossScaleStep(graph::Builder& g, graph::Value norm, graph::Value scale,
                                 graph::Value tracker, graph::Value skipped,
                                 graph::Value grad_norm_metric, const LossScaleOptions& options,
-                                const LossLimit& loss = {});
+                                const UpdateLimits& limits = {});
 
 }  // namespace plimsoll::ops

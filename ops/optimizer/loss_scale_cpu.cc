@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/kernel.h"
+#include "ops/optimizer/loss_scale.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -19,8 +20,10 @@ void LossScaleStep(const CpuContext& ctx) {
   const bool good = std::isfinite(norm);
   const bool limited = ctx.has_input(4);
   const float loss = limited ? *ctx.in<float>(4) : 0, limit = limited ? *ctx.in<float>(5) : 0;
-  const bool apply = good && std::isfinite(loss) && loss <= limit;
-  *ctx.out<float>(0) = norm / scale;
+  const float grad_norm = norm / scale;
+  const bool apply =
+      good && grad_norm <= LargestNorm(ctx.attributes) && std::isfinite(loss) && loss <= limit;
+  *ctx.out<float>(0) = grad_norm;
   *ctx.out<float>(1) = static_cast<float>(1 / static_cast<double>(scale));
   *ctx.out<int32_t>(2) = apply ? 1 : 0;
 

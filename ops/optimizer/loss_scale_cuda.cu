@@ -2,6 +2,7 @@
 // ops/optimizer/loss_scale_cpu.cc: products are rounded to float32 once, from double.
 #include "gpu/check.h"
 #include "ops/cuda_kernel.h"
+#include "ops/optimizer/loss_scale.h"
 
 namespace plimsoll::ops {
 namespace {
@@ -10,6 +11,7 @@ struct Rule {
   bool dynamic;
   double growth, backoff, min_scale;
   int64_t growth_interval;
+  float largest_norm;
 };
 
 // Reads all inputs first, because outputs may share their memory.
@@ -27,8 +29,9 @@ __global__ void LossScaleStepKernel(const Rule rule, const float* norm_in, const
   const bool good = isfinite(norm);
   const bool limited = loss_in != nullptr;
   const float loss = limited ? *loss_in : 0, limit = limited ? *limit_in : 0;
-  const bool applied = good && isfinite(loss) && loss <= limit;
-  *grad_norm = norm / scale;
+  const float unscaled = norm / scale;
+  const bool applied = good && unscaled <= rule.largest_norm && isfinite(loss) && loss <= limit;
+  *grad_norm = unscaled;
   *inverse = static_cast<float>(1 / static_cast<double>(scale));
   *apply = applied ? 1 : 0;
 
@@ -56,7 +59,8 @@ void LossScaleStep(const CudaContext& ctx) {
                   .growth = ctx.attributes.GetReal("growth_factor"),
                   .backoff = ctx.attributes.GetReal("backoff_factor"),
                   .min_scale = ctx.attributes.GetReal("min_scale"),
-                  .growth_interval = ctx.attributes.GetInt("growth_interval")};
+                  .growth_interval = ctx.attributes.GetInt("growth_interval"),
+                  .largest_norm = LargestNorm(ctx.attributes)};
   LossScaleStepKernel<<<1, 1, 0, ctx.stream>>>(
       rule, ctx.in<float>(0), ctx.in<float>(1), ctx.in<int32_t>(2), ctx.in<int32_t>(3),
       ctx.in<float>(4), ctx.in<float>(5), ctx.out<float>(0), ctx.out<float>(1), ctx.out<int32_t>(2),

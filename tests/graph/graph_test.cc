@@ -130,6 +130,24 @@ TEST(Builder, ScopesNameTensors) {
   EXPECT_EQ(g.scope(), "");
 }
 
+// The metric of a technique that is turned on leaves the keys of later nodes as they are.
+TEST(Builder, KeysLeaveUncountedNodesOut) {
+  Program program("p");
+  Builder g(program);
+  const Value x = g.Persistent("x", Role::kInput, {DType::kFloat32, {4}});
+  const auto scale = [&] { g.Emit1("scale", {x}, {{"factor", 1.0}}); };
+  EXPECT_EQ(g.NextKey(), 0);
+  scale();
+  {
+    const Uncounted outer(g);
+    { const Uncounted inner(g); }
+    scale();
+  }
+  EXPECT_EQ(g.NextKey(), 1);
+  scale();
+  EXPECT_EQ(g.NextKey(), 2);
+}
+
 TEST(Builder, RefusesShapesThatDontFit) {
   Program program("p");
   Builder g(program);

@@ -27,6 +27,7 @@ backward
   %d: f32[16] gradient = scale(%flat) {factor=0.1} !autodiff
 update
   %e: f32[16] = scale(%d) {factor=1.0} @a/b-c !update
+  %f: f32[16] = scale(%e) {factor=1.0} !update uncounted using %room: i32[4] workspace
 )";
 
 TEST(ProgramText, PrintsWhatItParsed) { EXPECT_EQ(ToText(ParseProgram(kEverything)), kEverything); }
@@ -42,7 +43,7 @@ TEST(ProgramText, KeepsEveryField) {
   EXPECT_EQ(m.owner, (Owner{"w", OwnedAs::kVariance}));
   const Tensor& flat = program.tensor(program.Require("flat"));
   EXPECT_EQ(flat.alias, (Alias{program.Require("g"), 0}));
-  ASSERT_EQ(program.nodes().size(), 5u);
+  ASSERT_EQ(program.nodes().size(), 6u);
   EXPECT_EQ(program.nodes()[0].inputs[2], kNoTensor);
   EXPECT_EQ(program.nodes()[0].scope, "block.0.fc");
   EXPECT_EQ(program.nodes()[1].attributes.GetWord("approximate"), "tanh");
@@ -50,6 +51,8 @@ TEST(ProgramText, KeepsEveryField) {
   EXPECT_EQ(program.nodes()[3].phase, Phase::kBackward);
   EXPECT_EQ(program.nodes()[3].made_by, "autodiff");
   EXPECT_EQ(program.nodes()[3].attributes.GetReal("factor"), 0.1);
+  EXPECT_FALSE(program.nodes()[4].uncounted);
+  EXPECT_TRUE(program.nodes()[5].uncounted);
 }
 
 TEST(ProgramText, KeepsOwnParts) {

@@ -71,6 +71,15 @@ TEST(Verifier, ReadsNoParameterAfterItsUpdate) {
               HasSubstr("reads 'w' after its update"));
 }
 
+TEST(Verifier, UncountedNodesDrawNothing) {
+  const std::string program =
+      "  tensor %x: f32[4] input persistent\n  tensor %rng: i32[2] input persistent\nforward\n"
+      "  %y: f32[4] = dropout(%x, %rng) {p=0.5, key=0} @fc";
+  EXPECT_EQ(ErrorOf(program + "\n"), "none");
+  EXPECT_THAT(ErrorOf(program + " uncounted\n"),
+              HasSubstr("node 0 (dropout @fc): an uncounted node draws numbers"));
+}
+
 TEST(Verifier, OwnPartsAreEqualParts) {
   Program program = ParseProgram(R"(program p
   tensor %w: f32[8,8] parameter persistent

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tests/graph/expect_program.h"
+#include "tests/ops/interpreter.h"
 #include "tests/support/expect_error.h"
 
 namespace plimsoll::optim {
@@ -268,10 +271,10 @@ update
   %a, _, %a.remainder, _ = sgd(%a, %a.grad, _, %lr, _, _, %a.remainder) {momentum=0.0, nesterov=false, weight_decay=0.0} @a !update
   %b, _, _, _ = sgd(%b, %b.grad, _, %lr) {momentum=0.0, nesterov=false, weight_decay=0.0} @b !update
   %mean = commit_state(%mean, %mean.pending) {parts=2} @mean !update
-  %ema_count = increment(%ema_count) !update
-  %a.ema = weight_average(%a.ema, %a, %ema_count, %a.remainder) {decay=0.75, warmup=true} @a !update
-  %b.ema = weight_average(%b.ema, %b, %ema_count) {decay=0.75, warmup=true} @b !update
-  %mean.ema = weight_average(%mean.ema, %mean, %ema_count) {decay=0.75, warmup=true} @mean !update
+  %ema_count = increment(%ema_count) !update uncounted
+  %a.ema = weight_average(%a.ema, %a, %ema_count, %a.remainder) {decay=0.75, warmup=true} @a !update uncounted
+  %b.ema = weight_average(%b.ema, %b, %ema_count) {decay=0.75, warmup=true} @b !update uncounted
+  %mean.ema = weight_average(%mean.ema, %mean, %ema_count) {decay=0.75, warmup=true} @mean !update uncounted
 )");
 }
 
@@ -422,10 +425,70 @@ TEST(Update, SkipsWhatDiverges) {
   tensor %update_count: i32[] optimizer_state persistent
 update
   %grad_norm = global_norm(%w.grad) !update
-  %update_gate: i32[], %skipped = update_gate(%grad_norm, %loss, %loss_limit, %skipped) !update
+  %update_gate: i32[], %skipped = update_gate(%grad_norm, %loss, %loss_limit, %skipped) !update uncounted
   %update_count = increment(%update_count, %update_gate) !update
   %w, _, _, _ = sgd(%w, %w.grad, _, %lr, _, %update_gate) {momentum=0.0, nesterov=false, weight_decay=0.0} @w !update
 )");
+}
+
+// A gradient beyond the largest norm has a square that is finite in no moment.
+TEST(Update, LimitsTheNormWhereUnclippedGradientsAreSquared) {
+  using Algorithm = UpdateOptions::Algorithm;
+  using ClipBy = UpdateOptions::ClipBy;
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const auto limit = [](Algorithm algorithm, double clip, ClipBy by = ClipBy::kStep) {
+    return LargestNorm({.algorithm = algorithm, .clip_grad_norm = clip, .clip_by = by});
+  };
+  EXPECT_EQ(limit(Algorithm::kAdamW, 1), kInfinity);
+  EXPECT_EQ(limit(Algorithm::kAdamW, 1, ClipBy::kParameter), kInfinity);
+  EXPECT_EQ(limit(Algorithm::kSgd, 0), kInfinity);
+  const double largest = limit(Algorithm::kAdamW, 0);
+  EXPECT_LE(largest * largest, 0x1p127);  // finite in float32 and bf16
+  EXPECT_LT(largest, 6e19);
+  EXPECT_EQ(limit(Algorithm::kMuon, 0), largest);
+  EXPECT_EQ(limit(Algorithm::kAdamW, 1e30), largest);
+  EXPECT_EQ(limit(Algorithm::kAdamW, 1, ClipBy::kLastStep), largest);
+}
+
+TEST(Update, SkipsGradientsWhoseSquaresOverflow) {
+  ThreadPool pool(1);
+  for (const bool scaled : {false, true}) {
+    UpdateOptions options = {.clip_grad_norm = 0, .skips = true};
+    if (scaled) options.loss_scale.emplace();
+    const Program program = Updated(R"(program p
+  tensor %w: f32[2] parameter persistent
+  tensor %w.grad: f32[2] gradient persistent of %w as gradient
+  tensor %loss: f32[] metric persistent
+)",
+                                    options);
+    ops::Interpreter interpreter(program, pool);
+    const auto set = [&](const char* name, std::vector<double> values) {
+      interpreter.Set(name, values);
+    };
+    set("w", {1, 2});
+    set("w.m", {0, 0});
+    set("w.v", {0, 0});
+    set("lr", {0.1});
+    set("update_count", {0});
+    set("skipped", {0, 0});
+    set("loss", {1});
+    set("loss_limit", {std::numeric_limits<double>::infinity()});
+    const double scale = scaled ? 1024 : 1;
+    if (scaled) {
+      set("loss_scale", {scale});
+      set("growth_tracker", {0});
+    }
+    set("w.grad", {6e19 * scale, 0});
+    interpreter.Run();
+    EXPECT_EQ(interpreter.Get("skipped"), (std::vector<double>{1, 1}));
+    EXPECT_EQ(interpreter.Get("w"), (std::vector<double>{1, 2}));
+    EXPECT_EQ(interpreter.Get("w.v"), (std::vector<double>{0, 0}));
+    set("w.grad", {9e18 * scale, 0});
+    interpreter.Run();
+    EXPECT_EQ(interpreter.Get("skipped"), (std::vector<double>{1, 0}));
+    EXPECT_TRUE(std::isfinite(interpreter.Get("w.v")[0]));
+    EXPECT_LT(interpreter.Get("w")[0], 1);
+  }
 }
 
 // With a loss scale, the op that detects overflows checks the loss too.

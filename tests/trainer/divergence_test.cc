@@ -105,6 +105,20 @@ TEST(Divergence, WhatIsNoNumberEndsARunThatSaysNothingElse) {
   }
 }
 
+// Their squares overflow in second moments.
+TEST(Divergence, NamesGradientsThatAreTooLargeToSquare) {
+  for (const bool scaled : {false, true}) {
+    const config::RunConfig config = Config("{action: skip, spike: 3, window: 2}");
+    Divergence divergence(config, {{.loss_is_scaled = scaled, .largest_norm = 0x1p63}}, 0, {});
+    EXPECT_EQ(divergence.Judge(0, Metrics(1, 9e18)).kind, Verdict::kGood);
+    const Verdict verdict = divergence.Judge(1, Metrics(1, 6e19, 1));
+    EXPECT_EQ(verdict.kind, Verdict::kSkipped);
+    ExpectText(verdict.text, {"step 1: gradient norm 6e+19 is beyond 9.223e+18",
+                              "second moments (loss 1); its update was skipped"});
+    EXPECT_THAT(divergence.state().objectives.at(0).losses, ElementsAre(1));
+  }
+}
+
 // Loss scaling handles them itself.
 TEST(Divergence, OverflowsOfScaledGradientsAreNone) {
   for (const char* action : {"{action: stop}", "{action: skip}", "{action: rollback}"}) {

@@ -289,6 +289,24 @@ TEST_F(TextCommand, ATextMayHaveANumber) {
   }
 }
 
+// The loss is finite and so is the norm, but not the squares of gradients.
+TEST_F(TextCommand, ASecondMomentThatWouldOverflowEndsTheRun) {
+  std::string lines;
+  for (int i = 0; i < 8; ++i) lines += json({{"text", "a"}, {"label", 1.5e19}}).dump() + "\n";
+  folder_.Write("texts.jsonl", lines);
+  const std::string yaml =
+      folder_.Write("run.yaml", "model: {" + bert_ + ", task: classification, classes: 1}\n" +
+                                    Labelled() + Training("eval_every: 0", 3));
+  const auto train = [&](const std::string& clip) {
+    return RunPlimsoll(WithSets({"train", yaml}, {"data.eval_fraction=0", "run.overwrite=true",
+                                                  "run.dir=" + folder_ / "run", clip}));
+  };
+  ExpectExit(1, train("optimizer.clip_grad_norm=0"),
+             {"step 0: gradient norm ", " is beyond 9.223e+18, where the squares of gradients",
+              "stopped"});
+  ExpectExit(0, train("optimizer.clip_grad_norm=1"));
+}
+
 TEST_F(TextCommand, TheLossOfPairsIsTheSameInBatchesOfAnySize) {
   const std::string yaml = "model: {" + bert_ + ", task: pretraining}\n" +
                            Masked(", pairs: true, eval_fraction: 0.3") +
