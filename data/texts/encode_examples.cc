@@ -164,8 +164,7 @@ std::string WarningOfEnds(const ExampleEncoder& encoder, const Tokenizer& tokeni
   tokenizer.Decode(*tokenizer.EndOfText(), &end);
   return fmt::format(
       "data.end: the chat template writes no end token after the assistant's last words in {} of "
-      "{}, so the "
-      "model does not learn to stop there; set it to one, such as \"{}\"",
+      "{}, so the model does not learn to stop there; set it to one, such as \"{}\"",
       encoder.chats_without_end(), Counted(encoder.chats(), "chat"), end);
 }
 

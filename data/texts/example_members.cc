@@ -167,7 +167,7 @@ void RefuseWrittenLists(const JsonObject& object) {
   object.Fail(kLabel, "is a list that was written as a text, as tables do (CSV); write a list");
 }
 
-// The prompt of a chat may stand next to it once more, as its first turn of the user.
+// `prompt` next to a chat may repeat one of its turns.
 void CheckPromptOf(const JsonObject& object) {
   const std::string prompt = object.GetString("prompt", "");
   if (prompt.empty()) return;

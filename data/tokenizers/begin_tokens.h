@@ -18,7 +18,7 @@
 
 namespace plimsoll::data {
 
-// `post_processor`: that of a tokenizer.json; missing if there is none. UserErrors name the field
+// `post_processor`: that of a tokenizer.json, which may lack it. UserErrors name the field
 // that is not supported.
 std::vector<int32_t> BeginTokens(const JsonField& post_processor, const TokenizerConfig& config,
                                  const TokenizerFacts& facts);
