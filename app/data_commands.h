@@ -54,7 +54,7 @@ struct TokenFileSummary {
   int64_t tokens = 0;
   int64_t masked = 0;  // target tokens that carry no loss
   uint32_t max_id = 0;
-  std::vector<int32_t> begins;  // ids with which each document begins
+  std::vector<int32_t> begins;  // ids with which texts other than chats begin
   std::vector<int32_t> first;   // ids of the first tokens
   std::string first_text;       // text of the first tokens, if a tokenizer was given
   std::string ToString() const;

@@ -216,11 +216,8 @@ TokenizeResult Tokenize(const TokenizeOptions& options, const Say& say) {
   TokenFileForm form;
   form.width = result.width;
   form.header = options.header;
-  // Chats begin as their template says.
-  const std::vector<int32_t> none;
-  const std::vector<int32_t>& before = split.chats ? none : tokenizer->facts().begins;
-  ShardWriter train(folder, "train", form, options, texts.examples, before);
-  ShardWriter eval(folder, "val", form, options, texts.examples, before);
+  ShardWriter train(folder, "train", form, options, texts.examples, tokenizer->facts().begins);
+  ShardWriter eval(folder, "val", form, options, texts.examples, tokenizer->facts().begins);
 
   if (const std::string note = NoteOfEnds(texts, *tokenizer, options.split.delimiter);
       say && !note.empty()) {
@@ -291,7 +288,7 @@ std::string TokenFileSummary::ToString() const {
                                 8 * width, header ? " with llm.c header" : "", max_id);
   if (masked > 0) out += fmt::format("ignored as targets: {} (from {}.mask)\n", masked, path);
   out += fmt::format("first ids:{}\n", ids);
-  if (!begins.empty()) out += fmt::format("documents begin with ids {}\n", fmt::join(begins, " "));
+  if (!begins.empty()) out += fmt::format("texts begin with ids {}\n", fmt::join(begins, " "));
   if (!first_text.empty()) out += fmt::format("first text: {}\n", first_text);
   return out;
 }

@@ -35,14 +35,14 @@ constexpr std::array kShareGptRoles = std::to_array<RoleName>({
 
 // Members of a message next to its role and content.
 constexpr const char* kTools = "calls of tools are not read; leave out the chats that use them";
-constexpr const char* kWeights = "all turns of the assistant count alike; leave out the chat";
 constexpr std::array kNotRead = std::to_array<formats::KeyRule>({
     formats::Refused("tools", kTools),
     formats::Refused("tool_calls", kTools),
     formats::Refused("functions", kTools),
     formats::Refused("function_call", kTools),
-    formats::Refused("weight", kWeights, "1"),
-    formats::Refused("train", kWeights, "true"),
+    formats::Read("weight"),
+    formats::Read("train"),
+    formats::Read("loss"),
     formats::Refused("*", "a message has a role and a text alone; remove it"),
 });
 
@@ -93,9 +93,9 @@ std::string ParseContent(const JsonObject& object, const char* key) {
 }
 
 ChatMessage ParseMessage(const JsonObject& object, const MessageForm& form) {
-  formats::CheckKeys(object, form.rules);
   ChatMessage message;
   const std::string name = object.RequireString(form.role);
+  formats::CheckKeys(object, form.rules);
   for (const RoleName& known : form.roles) {
     if (known.name == name) message.role = known.role;
   }
@@ -104,6 +104,14 @@ ChatMessage ParseMessage(const JsonObject& object, const MessageForm& form) {
     for (const RoleName& known : form.roles) names += fmt::format(" {}", known.name);
     object.Fail(form.role,
                 fmt::format("'{}' is unknown; known are{}", formats::Printable(name), names));
+  }
+  if (message.role == "assistant") {  // other turns carry no loss
+    for (const char* key : {"weight", "train", "loss"}) {
+      if (!object.Has(key) || WeighsFully(object.json().at(key))) continue;
+      object.Fail(key,
+                  "gives the turn less weight, and all turns of the assistant count alike; leave "
+                  "out the chat");
+    }
   }
   message.content = ParseContent(object, form.content);
   return message;
@@ -147,6 +155,12 @@ Chat ParseInstruction(const JsonObject& object) {
 
 }  // namespace
 
+bool WeighsFully(const nlohmann::json& weight) {
+  if (!weight.is_string()) return weight == 1 || weight == true;
+  const auto& text = weight.get_ref<const std::string&>();
+  return text == "1" || text == "1.0" || text == "true" || text == "True";
+}
+
 Chat ParseChat(const JsonObject& object, const std::string& form) {
   Chat chat;
   if (form == "instruction") {
@@ -160,6 +174,7 @@ Chat ParseChat(const JsonObject& object, const std::string& form) {
   }
   const size_t before = chat.messages.size();
   AddSystem(object, chat.messages);
+  chat.added_system = chat.messages.size() > before;
   if (form == "completion") chat.prompt += chat.messages.size() - before;
   chat.variables = ParseVariables(object);
   return chat;

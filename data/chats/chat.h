@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct ChatMessage {
 struct Chat {
   std::vector<ChatMessage> messages;
   size_t prompt = 0;  // the number of messages at the beginning whose turns never carry loss
+  bool added_system = false;   // the first turn is the member `system` of the example
   std::string variables = {};  // further variables of the template, a JSON object; empty: none
 };
 
@@ -35,6 +37,10 @@ struct Chat {
 // there are no messages, a role is unknown, a content is not text, or something such as a picture
 // would be lost.
 Chat ParseChat(const formats::JsonObject& object, const std::string& form);
+
+// Whether the value of a member such as weight, train or loss leaves what it is next to its full
+// weight: 1 or true, also as a text that a table wrote.
+bool WeighsFully(const nlohmann::json& weight);
 
 // Reads the member `key`, a list of {"role", "content"}. Throws the same UserErrors as ParseChat.
 std::vector<ChatMessage> ParseMessages(const formats::JsonObject& object, const std::string& key);

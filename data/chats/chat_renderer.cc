@@ -181,6 +181,7 @@ std::vector<TextPiece> ChatRenderer::Render(const Chat& chat, bool answered,
     messages.push_back({{"role", message.role}, {"content", message.content}});
   }
   Json request = {{"messages", std::move(messages)}, {"prompt", chat.prompt}};
+  if (chat.added_system) request["shows_system"] = true;
   if (!chat.variables.empty()) request["variables"] = Json::parse(chat.variables);
   if (answered) request["answered"] = true;
   Send(request.dump(), where);

@@ -9,7 +9,7 @@ pieces, with whether each piece carries loss:
 
     {"messages": [{"role", "content"}, …], "prompt": 0}  →  {"pieces": [[text, true], …]}
 
-"variables" are further variables of the template for this chat. With "answered": true the text ends with the beginning of the assistant's next turn, and nothing in it carries loss.
+"variables" are further variables of the template for this chat; with "shows_system" its text must hold the first turn. With "answered": true the text ends with the beginning of the assistant's next turn, and nothing in it carries loss.
 
 A failure is answered by {"error": what the template says} or {"refused": what this script says}.
 """
@@ -115,16 +115,17 @@ class Renderer:
         self.of_chat = chat.get("variables", {})
         if chat.get("answered"):
             return [[self.render(chat["messages"], prompted=True), False]]
-        return self.pieces(chat["messages"], chat["prompt"])
+        return self.pieces(chat["messages"], chat["prompt"], chat.get("shows_system", False))
 
-    def pieces(self, messages, prompt):
+    def pieces(self, messages, prompt, shows_system):
         text = self.render(messages)
         if not text:
             raise Refused("the template writes nothing for it")
         for k, message in enumerate(messages):
-            if message["role"] == "developer" and message["content"].strip() not in text:
-                raise Refused(f"messages[{k}]: the template leaves out the words of role developer; give them the role "
-                              "system, or give another template")
+            required = message["role"] == "developer" or (k == 0 and shows_system)
+            if required and message["content"].strip() not in text:
+                raise Refused(f"the template leaves out the words of role {message['role']}; put them into a turn of the "
+                              "user, or give another template")
         if not self.assistant_only:
             return [[text, True]]
         if not any(message["role"] == "assistant" for message in messages[prompt:]):

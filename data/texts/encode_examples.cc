@@ -18,8 +18,9 @@ namespace {
 
 ExampleText ParseExample(std::string_view text) {
   const nlohmann::json record = nlohmann::json::parse(text);
-  ExampleText example = {.where = record.at(0), .chat = record.at(1), .pieces = {}};
-  for (size_t i = 2; i + 1 < record.size(); i += 2) {
+  ExampleText example = {
+      .where = record.at(0), .chat = record.at(1), .answered = record.at(2), .pieces = {}};
+  for (size_t i = 3; i + 1 < record.size(); i += 2) {
     example.pieces.push_back({.text = record.at(i), .carries_loss = record.at(i + 1)});
   }
   return example;
@@ -37,10 +38,10 @@ bool IsBlank(const Tokenizer& tokenizer, int32_t id) {
 
 }  // namespace
 
-// The record is a JSON array of the example's place, whether it is a chat, and for each piece its
-// text and whether it carries loss.
+// The record is a JSON array of the example's place, whether it is a chat and answered, and for
+// each piece its text and whether it carries loss.
 std::string WriteExample(const ExampleText& example) {
-  nlohmann::json record = {example.where, example.chat};
+  nlohmann::json record = {example.where, example.chat, example.answered};
   for (const TextPiece& piece : example.pieces) {
     record.push_back(piece.text);
     record.push_back(piece.carries_loss);
@@ -71,14 +72,21 @@ void ExampleEncoder::EncodeChat(const ExampleText& example, int64_t text_bytes, 
     if (example.pieces[i].carries_loss) last_words = i;
   }
   size_t begin = 0;
+  bool ends_next = false;  // whether the next piece begins with the end of the words before it
   for (size_t i = 0; i < example.pieces.size(); ++i) {
-    const size_t end = tokens->ends[i];
-    const int64_t bytes = i + 1 == example.pieces.size() ? text_bytes : 0;
-    const std::span<const int32_t> piece = ids.subspan(begin, end - begin);
-    begin = end;
-    const bool ended = i != last_words || !LacksEnd(piece);
-    sink(piece, ended ? bytes : 0, example.pieces[i].carries_loss);
-    if (!ended) sink({&*tokenizer_.facts().chosen_end, 1}, bytes, true);
+    const bool last = i + 1 == example.pieces.size();
+    const int64_t bytes = last ? text_bytes : 0;
+    std::span<const int32_t> piece = ids.subspan(begin, tokens->ends[i] - begin);
+    begin = tokens->ends[i];
+    if (ends_next && !piece.empty()) {
+      sink(piece.first(1), 0, true);
+      piece = piece.subspan(1);
+    }
+    const bool lacks = example.answered && i == last_words && LacksEnd(piece);
+    ends_next = lacks && !last && begin < ids.size() && tokenizer_.IsEnd(ids[begin]);
+    const bool put = lacks && !ends_next;
+    sink(piece, put ? 0 : bytes, example.pieces[i].carries_loss);
+    if (put) sink({&*tokenizer_.facts().chosen_end, 1}, bytes, true);
   }
 }
 
@@ -163,8 +171,8 @@ std::string WarningOfEnds(const ExampleEncoder& encoder, const Tokenizer& tokeni
   std::string end;
   tokenizer.Decode(*tokenizer.EndOfText(), &end);
   return fmt::format(
-      "data.end: the chat template writes no end token after the assistant's last words in {} of "
-      "{}, so the model does not learn to stop there; set it to one, such as \"{}\"",
+      "data.end: no end token after the assistant's last words carries loss in {} of {}, so the "
+      "model does not learn to stop there; set it to one, such as \"{}\"",
       encoder.chats_without_end(), Counted(encoder.chats(), "chat"), end);
 }
 

@@ -5,8 +5,9 @@
 // without one, with `delimiter` on a line of its own (a newline if the delimiter is empty). The
 // answers of a preference are encoded likewise, each after the same prompt.
 //
-// A chat is encoded in one piece and begins and ends as its template says. If the template writes
-// no end token after the assistant's last words, the token of data.end is put there.
+// A chat is encoded in one piece and begins and ends as its template says. If the assistant has the
+// last turn, and no end token after its words carries loss, the token of data.end is put there; an
+// end token that the template writes next carries loss in its place.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,7 @@ namespace plimsoll::data {
 struct ExampleText {
   std::string where;
   bool chat = false;
+  bool answered = false;          // whether a chat's last turn is the assistant's
   std::vector<TextPiece> pieces;  // in a text: the prompt, if any, and the completion
 };
 std::string WriteExample(const ExampleText& example);
@@ -47,7 +49,7 @@ class ExampleEncoder {
   void Encode(std::string_view example, ExampleSink sink);
 
   int64_t chats() const { return chats_; }
-  // Chats in which no end token follows the assistant's last words.
+  // Chats in which no end token after the assistant's last words carries loss.
   int64_t chats_without_end() const { return chats_without_end_; }
 
  private:
@@ -55,8 +57,8 @@ class ExampleEncoder {
   void EncodeCompletion(const ExampleText& example, int64_t text_bytes, ExampleSink sink);
   void EncodePair(std::string_view example, ExampleSink sink);
   void AppendWithEnd(const std::string& text, Tokenizer::Place place, std::vector<int32_t>* ids);
-  // Whether the words of a turn, the tokens `ids`, are to be followed by the token of data.end.
-  // Counts the chat if nothing ends it.
+  // Whether no end token is among the last tokens of `ids`, which carry loss, and data.end asks for
+  // one. Counts the chat if nothing ends it.
   bool LacksEnd(std::span<const int32_t> ids);
 
   const Tokenizer& tokenizer_;

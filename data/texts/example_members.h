@@ -11,11 +11,14 @@
 namespace plimsoll::data {
 
 // Refuses, by UserErrors that name the place and the member, what would change an example's meaning
-// if it were passed over: a second text, a vote against the answer, a weight, calls of tools, a
-// list that a table has made a text. `form`: the member that determines the example's kind,
+// if it were passed over: a second text, a vote against the answer, a weight, calls of tools.
+// `form`: the member that determines the example's kind,
 // "chosen" for preferences and "label" for labelled texts. A member that no rule knows is named in
 // one warning.
 void CheckMembers(const formats::JsonObject& object, const std::string& form);
+
+// Refuses lists that a table has written as a text.
+void RefuseWrittenLists(const formats::JsonObject& object);
 
 // Refuses members that only chats have, in an example of texts.
 void RequireNoChat(const formats::JsonObject& object);

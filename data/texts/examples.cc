@@ -38,10 +38,18 @@ struct Example {
 constexpr const char* kForms[] = {"messages",   "conversations", "instruction", "text",
                                   "completion", "answer",        "response"};
 
+// Whether the member is the text of an instruction with its answer, as Alpaca's own files have it.
+bool IsRendered(const formats::JsonObject& object, const std::string& key) {
+  if (key != "text" || !object.json().at(key).is_string()) return false;
+  const auto& text = object.json().at(key).get_ref<const std::string&>();
+  return text.find(object.GetString("instruction", "")) != text.npos &&
+         text.find(object.GetString("output", "")) != text.npos;
+}
+
 std::string FormOf(const formats::JsonObject& object) {
   std::string form;
   for (const char* key : kForms) {
-    if (!object.Has(key)) continue;
+    if (!object.Has(key) || (form == "instruction" && IsRendered(object, key))) continue;
     if (!form.empty()) {
       object.Fail(key,
                   fmt::format("is given next to {}, and an example has one form; keep one", form));
@@ -64,8 +72,8 @@ std::string FormOf(const formats::JsonObject& object) {
 
 Example ParseExample(std::string_view line, const std::string& where) {
   const formats::JsonObject object = formats::JsonObject::FromText(line, where);
+  RefuseWrittenLists(object);
   const std::string form = FormOf(object);
-  CheckMembers(object, form);
   Example example;
   if (form == "text") {
     example.completion = object.RequireString("text");
@@ -79,17 +87,17 @@ Example ParseExample(std::string_view line, const std::string& where) {
                                         form));
     }
     if (lists) {
-      if (form != "completion")
-        object.Fail(form,
-                    "is a list; lists of messages are prompt and "
-                    "completion");
+      if (form != "completion") {
+        object.Fail(form, "is a list; lists of messages are prompt and completion");
+      }
       example.chat = ParseChat(object, form);
-      return example;
+    } else {
+      example.completion = object.RequireString(form);
+      example.prompt = object.RequireString("prompt");
+      RequireNoChat(object);
     }
-    RequireNoChat(object);
-    example.completion = object.RequireString(form);
-    example.prompt = object.RequireString("prompt");
   }
+  CheckMembers(object, form);
   if (!example.chat && example.prompt.empty() && example.completion.empty()) {
     throw UserError(fmt::format(
         "{}: the example has no text: {}; write some, or remove the example", where,
@@ -197,7 +205,8 @@ std::string ExampleReader::Read(std::string_view object, const std::string& wher
   Example example = OfExample([&] { return ParseExample(object, where); });
   if (example.chat) {
     return WithRenderer(where, [&](ChatRenderer& renderer) {
-      return WriteExample({where, true, renderer.Render(*example.chat, where)});
+      const bool answered = example.chat->messages.back().role == "assistant";
+      return WriteExample({where, true, answered, renderer.Render(*example.chat, where)});
     });
   }
   std::vector<TextPiece> pieces;
@@ -205,7 +214,7 @@ std::string ExampleReader::Read(std::string_view object, const std::string& wher
     pieces.push_back({.text = example.prompt, .carries_loss = chats_.loss_on == LossOn::kAll});
   }
   pieces.push_back({.text = example.completion, .carries_loss = true});
-  return WriteExample({where, false, std::move(pieces)});
+  return WriteExample({where, false, false, std::move(pieces)});
 }
 
 void RequireExamples(const std::vector<MappedFile>& files, int64_t count) {

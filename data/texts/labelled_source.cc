@@ -58,16 +58,18 @@ struct LabelledText {
 
 struct LabelledSplit {
   std::vector<LabelledText> train, eval;
-  std::string unread = {};  // what is said of texts that cannot be read
+  // What is said of texts that cannot be read, in short and with their lines.
+  std::string unread = {};
+  std::vector<std::string> warnings = {};
 };
 
 LabelledText ParseLine(std::string_view line, const std::string& where, LabelKind kind) {
   const formats::JsonObject object = formats::JsonObject::FromText(line, where);
-  CheckMembers(object, "label");
   LabelledText text = {.text = object.RequireString("text"),
                        .pair = std::nullopt,
                        .label = ParseLabel(object, where, kind)};
   if (object.Has("text_pair")) text.pair = object.RequireString("text_pair");
+  CheckMembers(object, "label");
   return text;
 }
 
@@ -76,13 +78,14 @@ bool IsBlank(std::string_view text) { return text.find_first_not_of(" \t\r\n\f")
 // Texts with their labels, and what is said of those that cannot be read.
 struct LabelledTexts {
   std::vector<LabelledText> texts;
-  std::string unread = {};  // UnreadableExamples::Summary
+  std::string unread = {};   // UnreadableExamples::Summary
+  std::string warning = {};  // the same with a list
 };
 
 // Reads the texts in the order of the lines. Lines with labels of another kind cannot be read.
 // UserErrors name the files and lines.
 LabelledTexts ReadLabelledLines(const std::vector<MappedFile>& files, LabelKind kind,
-                                const OnUnreadable& then) {
+                                const OnUnreadable& then, const std::string& key) {
   LabelledTexts read;
   UnreadableExamples unreadable(then);
   for (const MappedFile& file : files) {
@@ -99,7 +102,10 @@ LabelledTexts ReadLabelledLines(const std::vector<MappedFile>& files, LabelKind 
   }
   const int64_t count = std::ssize(read.texts) + unreadable.count();
   unreadable.Require(count);
-  read.unread = unreadable.Summary(count);
+  read.unread = unreadable.Summary(count, key);
+  if (!read.unread.empty()) {
+    read.warning = fmt::format("{}: {}:{}", key, unreadable.Summary(count), unreadable.List());
+  }
   return read;
 }
 
@@ -202,12 +208,13 @@ class LabelledSource final : public Source {
   // `held_out` may be null.
   LabelledSource(std::shared_ptr<const EncodedTexts> train,
                  std::shared_ptr<const EncodedTexts> held_out, LabelKind kind, LabelClasses classes,
-                 std::string unread, uint64_t seed)
+                 const LabelledSplit& said, uint64_t seed)
       : train_(std::move(train)),
         held_out_(std::move(held_out)),
         kind_(kind),
         classes_(std::move(classes)),
-        unread_(std::move(unread)),
+        unread_(said.unread),
+        warnings_(said.warnings),
         seed_(seed) {}
 
   void Fill(int64_t first, std::span<const graph::Slot> slots) const override {
@@ -230,6 +237,7 @@ class LabelledSource final : public Source {
   }
   std::vector<std::string> class_names() const override { return classes_.names; }
   std::string Unread() const override { return unread_; }
+  std::vector<std::string> Warnings() const override { return warnings_; }
   std::string Describe(const Reading& reading) const override {
     std::string text = fmt::format(
         "data: {} {} to train on, {} per step, {}{}\n", Counted(train_->count(), "text"),
@@ -264,6 +272,7 @@ class LabelledSource final : public Source {
   LabelKind kind_;
   LabelClasses classes_;
   std::string unread_;
+  std::vector<std::string> warnings_;
   uint64_t seed_;
 };
 
@@ -279,9 +288,7 @@ LabelledTexts Open(const std::vector<std::string>& patterns, const DataOptions& 
   }
   const std::vector<MappedFile> files = MapTexts(paths, key);
   if (by_file) return {.texts = LabelByFile(files, options.split.delimiter)};
-  LabelledTexts read = ReadLabelledLines(files, kind, options.split.unreadable);
-  if (!read.unread.empty()) read.unread = fmt::format("{}: {}", key, read.unread);
-  return read;
+  return ReadLabelledLines(files, kind, options.split.unreadable, key);
 }
 
 DataOptions OptionsFrom(const Settings& settings, int64_t vocab) {
@@ -341,19 +348,24 @@ Opened OpenAll(const Settings& settings, const ModelSizes& model) {
   LabelledSplit& split = opened.split;
   LabelledTexts train = OpenTrain(settings, options, opened.kind);
   split.train = std::move(train.texts);
+  split.warnings.push_back(train.warning);
   opened.classes = ClassesIn(split.train, settings, opened.kind);
   if (!options.eval.empty()) {
     LabelledTexts eval = Open(options.eval, options, settings.Text("label_from") == "file",
                               opened.kind, "data.eval");
     split.eval = std::move(eval.texts);
+    split.warnings.push_back(eval.warning);
     if (!eval.unread.empty()) {
       train.unread += (train.unread.empty() ? "" : "; ") + eval.unread;
     }
   } else if (options.split.eval_fraction > 0) {
-    split = SplitByClass(std::move(split.train), opened.kind, options.split.eval_fraction,
-                         options.split.seed);
+    LabelledSplit parts = SplitByClass(std::move(split.train), opened.kind,
+                                       options.split.eval_fraction, options.split.seed);
+    split.train = std::move(parts.train);
+    split.eval = std::move(parts.eval);
   }
   split.unread = std::move(train.unread);
+  std::erase(split.warnings, "");
   return opened;
 }
 
@@ -369,7 +381,7 @@ std::unique_ptr<Source> Make(const Settings& settings, const ModelSizes& model, 
   };
   return std::make_unique<LabelledSource>(
       encoded(opened.split.train), opened.split.eval.empty() ? nullptr : encoded(opened.split.eval),
-      opened.kind, opened.classes, opened.split.unread, seed);
+      opened.kind, opened.classes, opened.split, seed);
 }
 
 void Check(const Settings& settings, const ModelSizes& model, std::span<const graph::Slot> slots) {

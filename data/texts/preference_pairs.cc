@@ -108,11 +108,8 @@ void SplitChats(const JsonObject& object, PreferencePair& pair) {
   }
 }
 
-}  // namespace
-
-PreferencePair ParsePreferencePair(std::string_view text, const std::string& where) {
-  const JsonObject object = JsonObject::FromText(text, where);
-  CheckMembers(object, "chosen");
+PreferencePair PairOf(const JsonObject& object) {
+  RefuseWrittenLists(object);
   RequireAnswers(object);
   PreferencePair pair;
   const bool prompt = object.Has("prompt");
@@ -144,6 +141,15 @@ PreferencePair ParsePreferencePair(std::string_view text, const std::string& whe
       pair.rejected.starts_with(pair.prompt)) {
     FailAsRepeated(object);
   }
+  return pair;
+}
+
+}  // namespace
+
+PreferencePair ParsePreferencePair(std::string_view text, const std::string& where) {
+  const JsonObject object = JsonObject::FromText(text, where);
+  PreferencePair pair = PairOf(object);
+  CheckMembers(object, "chosen");
   return pair;
 }
 

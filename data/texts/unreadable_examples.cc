@@ -31,21 +31,18 @@ std::string UnreadableExamples::List() const {
 
 void UnreadableExamples::Require(int64_t examples) const {
   if (count_ == 0) return;
-  if (examples == 1) throw UserError(first_.front());
-  if (count_ == examples) {
-    throw UserError(
-        fmt::format("{}; none of {} can be read", first_.front(), Counted(examples, "example")));
-  }
+  if (count_ == examples) throw UserError(first_.front());  // the files are of another kind
   if (then_.skip) return;
   if (count_ == 1) throw UserError(fmt::format("{} ({} leaves it out)", first_.front(), then_.way));
   throw UserError(fmt::format("{} of {} cannot be read; correct them, or leave them out with {}:{}",
                               count_, Counted(examples, "example"), then_.way, List()));
 }
 
-std::string UnreadableExamples::Summary(int64_t examples) const {
+std::string UnreadableExamples::Summary(int64_t examples, const std::string& of) const {
   if (count_ == 0) return "";
-  return fmt::format("{} of {} cannot be read and {} left out ({})", count_,
-                     Counted(examples, "example"), count_ == 1 ? "is" : "are", then_.way);
+  return fmt::format("{} of {}{} cannot be read and {} left out ({})", count_,
+                     Counted(examples, "example"), of.empty() ? "" : " of " + of,
+                     count_ == 1 ? "is" : "are", then_.way);
 }
 
 }  // namespace plimsoll::data

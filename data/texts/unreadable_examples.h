@@ -36,9 +36,9 @@ class UnreadableExamples {
   // Throws a UserError that lists the examples, if there are any and they must not be skipped, or
   // if all of `examples` cannot be read.
   void Require(int64_t examples) const;
-  // "40 of 5000 examples cannot be read and are left out (data.unreadable: skip)"; empty if all can
-  // be read.
-  std::string Summary(int64_t examples) const;
+  // "40 of 5000 examples of data.train cannot be read and are left out (data.unreadable: skip)";
+  // empty if all can be read. `of`: the name of the data, or empty.
+  std::string Summary(int64_t examples, const std::string& of = "") const;
   // The first ten, each on a line of its own with two spaces before it, and how many follow.
   std::string List() const;
 

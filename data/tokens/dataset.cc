@@ -102,7 +102,7 @@ void AddOnce(std::vector<std::string>& texts, std::string text) {
 void NoteUnread(const UnreadableExamples& unreadable, int64_t examples, const std::string& key,
                 DataSet& set) {
   if (unreadable.count() == 0) return;
-  set.unread.push_back(fmt::format("{}: {}", key, unreadable.Summary(examples)));
+  set.unread.push_back(unreadable.Summary(examples, key));
   AddOnce(set.warnings,
           fmt::format("{}: {}:{}", key, unreadable.Summary(examples), unreadable.List()));
 }
@@ -254,7 +254,11 @@ std::unique_ptr<Tokenizer> LoadTokenizerOf(const DataOptions& options, const std
   return tokenizer;
 }
 
-// Compares the tokens with which the documents of token files begin with what the tokenizer asks
+std::string IdsText(const std::vector<int32_t>& ids) {
+  return ids.empty() ? "no token of their own" : fmt::format("ids {}", fmt::join(ids, " "));
+}
+
+// Compares the tokens with which the texts of token files begin with what the tokenizer asks
 // for, if it is known.
 void CompareBegins(const DataOptions& options, DataSet& set) {
   if (options.end_tokenizer.empty()) return;
@@ -267,11 +271,11 @@ void CompareBegins(const DataOptions& options, DataSet& set) {
   ForEachList(options, [&](const std::vector<std::string>& files, const std::string& key) {
     for (const std::string& path : ExpandFiles(files, options.exclude, key)) {
       if (IsNextToTokens(path) || ReadBegins(path) == tokenizer->facts().begins) continue;
-      AddOnce(set.warnings,
-              fmt::format("data.begin: the documents of {} begin with other tokens (ids {}) than "
-                          "data.tokenizer puts before prompts (ids {}); make the file anew",
-                          path, fmt::join(ReadBegins(path), " "),
-                          fmt::join(tokenizer->facts().begins, " ")));
+      AddOnce(
+          set.warnings,
+          fmt::format("data.begin: texts in {} begin with {}, and prompts with {}; tokenise the "
+                      "texts again, or change data.begin",
+                      path, IdsText(ReadBegins(path)), IdsText(tokenizer->facts().begins)));
     }
   });
 }

@@ -7,10 +7,10 @@
 // A header identifies the last format. Without a header, the width of ids follows from the
 // vocabulary, or from an explicit format. A file FILE.mask next to FILE, with one byte for each
 // token, says which tokens carry loss as targets (1) and which are ignored (0). A file FILE.begin
-// has the ids of the tokens with which each document begins, as text; without it they begin with
-// their own first token. UserErrors: a file is missing, empty or truncated, the header contradicts
-// the file's size, an id is outside the vocabulary, the mask has another length, or FILE.begin has
-// no ids.
+// has the ids of the tokens with which texts other than chats begin, as text; without it they begin
+// with their own first token. UserErrors: a file is missing, empty or truncated, the header
+// contradicts the file's size, an id is outside the vocabulary, the mask has another length, or
+// FILE.begin has no ids.
 #pragma once
 
 #include <cstdint>

@@ -263,7 +263,7 @@ TEST(Tokenize, SaysWithWhatDocumentsBegin) {
   EXPECT_EQ(ReadFile(file + ".begin"), "256\n");
   const TokenFileSummary summary = InspectTokenFile(file, {}, nullptr);
   EXPECT_EQ(summary.first, (std::vector<int32_t>{kBegin, x, kEnd}));
-  ExpectText(summary.ToString(), {"documents begin with ids 256\n"});
+  ExpectText(summary.ToString(), {"texts begin with ids 256\n"});
 
   DataOptions tokens;
   tokens.train = {{.files = {tokenize.out + "/*"}}};
@@ -277,7 +277,7 @@ TEST(Tokenize, SaysWithWhatDocumentsBegin) {
   EXPECT_TRUE(ReadBegins(file).empty());
   const DataSet without = OpenData(tokens);
   ASSERT_EQ(without.warnings.size(), 1u);
-  ExpectText(without.warnings[0], {"data.begin: ", file, "(ids 256)"});
+  ExpectText(without.warnings[0], {"data.begin: ", file, "no token", "ids 256"});
   tokens.text_tokens.begins = false;
   EXPECT_EQ(OpenData(tokens).notes.size(), 1u);
 

@@ -46,8 +46,13 @@ const std::vector<Decided> kDecided = {
 
 // What `auto` makes of these is asked of the data, the type or the machine.
 const std::set<std::string> kOthers = {
-    "amp.loss_scale",         "data.format",   "device",
-    "parallel.bucket_cap_mb", "parallel.data", "parallel.nccl_max_ctas",
+    "amp.loss_scale",
+    "data.begin",
+    "data.format",
+    "device",
+    "parallel.bucket_cap_mb",
+    "parallel.data",
+    "parallel.nccl_max_ctas",
     "train.monitor_mode",
 };
 

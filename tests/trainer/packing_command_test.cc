@@ -87,8 +87,8 @@ TEST_F(PackingCommand, LeavesOutExamplesThatCannotBeRead) {
   const std::vector<double> losses = Losses("llama_best_fit");
   const std::string said =
       Train("llama", "best_fit", {"data.unreadable=skip", "run.overwrite=true"});
-  ExpectText(said, {"data: data.train: 2 of 8 examples cannot be read and are left out"});
-  ExpectText(folder_.Read("llama_best_fit/report.html"), {"2 of 8 examples cannot be read"});
+  ExpectText(said, {"data: 2 of 8 examples of data.train cannot be read and are left out"});
+  ExpectText(folder_.Read("llama_best_fit/report.html"), {"2 of 8 examples of data.train"});
   EXPECT_EQ(Losses("llama_best_fit"), losses);
 }
 

@@ -50,12 +50,17 @@ struct EvalData {
 
 bool IsTokenFile(const std::string& name) { return name.ends_with(".bin"); }
 
+// Prints what is to be said of the data.
+void Say(const data::DataSet& set) {
+  for (const std::string& warning : set.warnings) PrintWarning(warning);
+  for (const std::string& note : set.notes) PrintNote(note + "\n");
+}
+
 // Opens windows of the files' tokens, at most `most` of them; 0 means all.
 EvalData OpenFiles(const TrainedModel& trained, const data::DataOptions& options,
                    const std::vector<std::string>& files, const std::string& key, int64_t most) {
   const data::DataSet set = data::OpenFiles(options, files, key);
-  for (const std::string& warning : set.warnings) PrintWarning(warning);
-  for (const std::string& note : set.notes) PrintNote(note + "\n");
+  Say(set);
   return {.samples = std::make_unique<data::HeldOutTokens>(
               set.eval, trained.config().model.sequence(), most, key),
           .key = key};
@@ -134,8 +139,10 @@ EvalData OpenEvalData(const EvalCommand& command, const TrainedModel& trained) {
     if (!other.empty()) PrintWarning(other);
   } else if (config.data.eval_fraction > 0 || config.data.synthetic) {
     const int64_t vocab = models::TextSizesOf(*trained.model).vocab;
-    data.samples = std::make_unique<data::HeldOutTokens>(DataFrom(config, vocab).eval,
-                                                         config.model.sequence(), sequences);
+    const data::DataSet set = DataFrom(config, vocab);
+    Say(set);
+    data.samples =
+        std::make_unique<data::HeldOutTokens>(set.eval, config.model.sequence(), sequences);
   }
   if (data.samples == nullptr) {
     throw UserError(command.folder + (is_text ? ": the run held nothing out (data.eval, "

@@ -66,9 +66,9 @@ InputText Parse(const InputPlace& place, std::string_view line) {
 InputText ParseObject(const InputPlace& place, std::string_view line) {
   const auto object =
       formats::JsonObject::FromText(line, fmt::format("{}:{}", place.file, place.number));
-  data::CheckMembers(object, "label");
   InputText text = {.place = place, .text = object.RequireString("text")};
   if (object.Has("text_pair")) text.pair = object.RequireString("text_pair");
+  data::CheckMembers(object, "label");
   return text;
 }
 

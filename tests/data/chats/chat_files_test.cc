@@ -55,6 +55,13 @@ constexpr const char* kForms[] = {
     R"({"system": "s", "conversations": [{"from": "system", "value": "s"}, {"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]})",
     R"({"system": "s", "instruction": "d", "output": "e", "history": [["a", "b"]]})",
     R"({"system": "s", "prompt": [{"role": "user", "content": "a"}], "completion": [{"role": "assistant", "content": "b"}]})",
+    R"({"conversations": [{"from": "system", "value": "s", "weight": null}, {"from": "human", "value": "a", "weight": 0},
+                          {"from": "gpt", "value": "b", "weight": 1, "loss": true}], "weight": "1.0"})",
+    R"({"instruction": "a", "input": "", "output": "b", "text": "Instruction: a Response: b"})",
+    R"({"prompt": "a", "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
+        "chosen": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
+        "rejected": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "c"}], "score_chosen": 7.5})",
+    R"({"prompt": "p", "completion": "c", "answer_type": "number", "text_quality": 0.3, "question_id": 4})",
 };
 const std::vector<std::string> kRead = {
     "User: a\nAssistant: [b\n]",
@@ -68,6 +75,10 @@ const std::vector<std::string> kRead = {
     "System: s\nUser: a\nAssistant: [b\n]",
     "System: s\nUser: a\nAssistant: [b\n]User: d\nAssistant: [e\n]",
     "System: s\nUser: a\nAssistant: [b\n]",
+    "System: s\nUser: a\nAssistant: [b\n]",
+    "User: a\nAssistant: [b\n]",
+    "User: a\nAssistant: [b\n]",
+    "p[c\n]",
 };
 
 TEST(ChatFiles, HaveManyForms) {
@@ -218,6 +229,12 @@ TEST(ChatFiles, MistakesNameFileAndLine) {
   refused(R"({"prompt": "p", "completion": "c", "label": false})", {"label", "voted down"});
   refused(R"({"text": "t", "title": "x", "summary": "", "prompt": "p"})",
           {"prompt", "second text"});
+  refused(message(R"("role": "assistant", "content": "x", "loss": false)"),
+          {"messages[1].loss", "count alike"});
+  refused(R"({"prompt": "p", "completion": "c", "label": "False"})", {"label", "voted down"});
+  refused(R"({"question": "q", "answer": "a"})", {"prompt", "required"});
+  refused(R"({"conversations": [{"role": "user", "content": "a"}]})",
+          {"conversations[0].from", "required"});
   refused(R"({"text": "t", "text_b": "u"})", {"text_b", "second text"});
   refused(R"({"messages": "[{'role': 'user', 'content': 'a'}]"})", {"messages", "tables"});
   refused(R"({"prompt": "[{\"role\": \"user\", \"content\": \"a\"}]", "completion": "b"})",
