@@ -31,9 +31,9 @@ std::string UnreadableExamples::List() const {
 
 void UnreadableExamples::Require(int64_t examples) const {
   if (count_ == 0) return;
-  if (count_ == examples) throw UserError(first_.front());  // the files are of another kind
-  if (then_.skip) return;
-  if (count_ == 1) throw UserError(fmt::format("{} ({} leaves it out)", first_.front(), then_.way));
+  const bool all = count_ == examples;  // the files are of another kind
+  if (then_.skip && !all) return;
+  if (all || count_ == 1) throw UserError(first_.front());
   throw UserError(fmt::format("{} of {} cannot be read; correct them, or leave them out with {}:{}",
                               count_, Counted(examples, "example"), then_.way, List()));
 }
