@@ -17,6 +17,7 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_cached.h"
 #include "ops/cuda/attention/attention_forward.cuh"
+#include "ops/cuda/elements.cuh"
 #include "ops/cuda/reduce.cuh"
 #include "ops/cuda_kernel.h"
 

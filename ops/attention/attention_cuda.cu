@@ -7,7 +7,7 @@
 //   shorter
 //                                  than the row; the GPUs and shapes that it supports
 //   mma.sync (attention_mma.cuh)   16 bits and TF32, heads up to 256 wide
-//   FMAs (attention_forward.cuh)   the rest: float32, odd head widths, old GPUs
+//   FMAs (attention_fma_forward.cu) the rest: float32, odd head widths, old GPUs
 //
 // All but the last need head widths that are multiples of 8. The choice depends only on the shape,
 // the dtype, the attributes, the GPU's architecture and cuDNN's version.

@@ -2,6 +2,7 @@ package(default_visibility = ["//visibility:public"])
 
 exports_files([
     "nvcc.sh",
+    "nvcc_float8.sh",
     "nvcc_hopper.sh",
 ])
 

@@ -4,6 +4,6 @@
 set -euo pipefail
 inputs=$1 unused=$2
 shift 2
-%{home}/bin/nvcc %{targets} "$@" -MD -MF "$unused.d"
+%{home}/bin/nvcc %{flags} "$@" -MD -MF "$unused.d"
 tr -s ' \\' '\n' < "$unused.d" | sed 's|^\./||' | sort -u > "$unused.read"
 sort -u "$inputs" | comm -23 - "$unused.read" > "$unused"

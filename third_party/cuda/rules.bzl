@@ -4,7 +4,6 @@ _FLAGS = [
     "-std=c++20",
     "-O3",
     "-DNDEBUG",
-    "-lineinfo",
     "--expt-relaxed-constexpr",
     "--extended-lambda",
     "-diag-suppress=20012",
@@ -65,13 +64,14 @@ _cuda_objects = rule(
     },
 )
 
-def cuda_library(name, srcs = [], cuda_srcs = [], hopper_srcs = [], hdrs = [], textual_hdrs = [], copts = [], deps = [], **kwargs):
+def cuda_library(name, srcs = [], cuda_srcs = [], float8_srcs = [], hopper_srcs = [], hdrs = [], textual_hdrs = [], copts = [], deps = [], **kwargs):
     """A library of --config=cuda; without that configuration it is empty.
 
     Args:
       name: its name.
       srcs: C++ sources, for the host's compiler.
       cuda_srcs: .cu files, for nvcc.
+      float8_srcs: .cu files that convert to or from 8-bit floats, for which 8.9 has instructions and 8.0 has none.
       hopper_srcs: .cu files with instructions that only compute capability 9.0 has.
       hdrs: headers of both.
       textual_hdrs: .cuh files.
@@ -81,7 +81,7 @@ def cuda_library(name, srcs = [], cuda_srcs = [], hopper_srcs = [], hdrs = [], t
     """
     cuda_deps = deps + ["@cuda//:headers"]
     objects = []
-    for kind, sources in [("", cuda_srcs), ("_hopper", hopper_srcs)]:
+    for kind, sources in [("", cuda_srcs), ("_float8", float8_srcs), ("_hopper", hopper_srcs)]:
         if not sources:
             continue
         objects.append(":" + name + kind + "_objects")
@@ -91,6 +91,9 @@ def cuda_library(name, srcs = [], cuda_srcs = [], hopper_srcs = [], hdrs = [], t
             hdrs = hdrs + textual_hdrs,
             copts = copts + select({
                 "//:racecheck": ["-DPLIMSOLL_RACECHECK"],
+                "//conditions:default": [],
+            }) + select({
+                "//:quick_cuda": ["--Ofast-compile=max"],
                 "//conditions:default": [],
             }),
             nvcc = "@cuda//:nvcc" + kind + ".sh",
