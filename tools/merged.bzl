@@ -10,18 +10,18 @@ COLD = ["-O1"]
 # functions the linker would take for the libraries, too.
 TESTS = ["-Og"]
 
-def merged_sources(name, srcs, apart = [], at_most = 24):
-    """Of .cc files and headers: files that compile up to at_most .cc files as one, and the headers.
+def merged_sources(name, srcs, apart = [], at_most = 24, extension = ".cc"):
+    """Of .cc files (or others) and headers: files that compile up to at_most .cc files as one, and the headers.
 
     Neighbours may give helpers the same name if nothing stands behind the unnamed namespace that they are in
     (tools/merge_sources.py). Where the compiler says "redefinition" all the same, rename one, or list a file in apart:
     those are compiled alone.
     """
-    together = [src for src in srcs if src.endswith(".cc") and src not in apart]
+    together = [src for src in srcs if src.endswith(extension) and src not in apart]
     count = (len(together) + at_most - 1) // at_most
     merged = []
     for i in range(count):
-        merged.append("%s_merged_%d.cc" % (name, i + 1))
+        merged.append("%s_merged_%d%s" % (name, i + 1, extension))
         native.genrule(
             name = "%s_merged_%d" % (name, i + 1),
             srcs = together[len(together) * i // count:len(together) * (i + 1) // count],
