@@ -57,8 +57,8 @@ std::string LibrariesText(const GpuReport& gpus) {
 }
 
 std::string GpuText(const GpuReport& report, const GpuFacts& gpu) {
-  std::string text = fmt::format("{}, {}, compute capability {}.{}", gpu.name, gpu.pci_bus_id,
-                                 gpu.major, gpu.minor);
+  std::string text =
+      fmt::format("{}, {}, compute capability {}", gpu.name, gpu.pci_bus_id, gpu.capability.text());
   if (gpu.multiprocessors > 0)
     text += fmt::format(", {}", Counted(gpu.multiprocessors, "multiprocessor"));
   text += fmt::format("; {} of {} free", FormatBytes(gpu.free_bytes), FormatBytes(gpu.total_bytes));
@@ -146,7 +146,7 @@ std::string InfoJson(const HostFacts& host, const GpuReport& gpus) {
   for (const GpuFacts& gpu : gpus.gpus) {
     json["gpus"].push_back({{"name", gpu.name},
                             {"pci_bus_id", gpu.pci_bus_id},
-                            {"compute_capability", fmt::format("{}.{}", gpu.major, gpu.minor)},
+                            {"compute_capability", gpu.capability.text()},
                             {"multiprocessors", gpu.multiprocessors},
                             {"total_bytes", gpu.total_bytes},
                             {"free_bytes", gpu.free_bytes},

@@ -39,12 +39,13 @@ void UseFirstDevice() {
   if (devices == 0) Check(cudaErrorNoDevice, "cudaGetDeviceCount");
   cudaDeviceProp properties = {};
   Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  const int major = properties.major, minor = properties.minor;
-  if (!HasCodeFor(PLIMSOLL_CUDA_ARCHITECTURES, major, minor)) {
+  const ComputeCapability capability{properties.major, properties.minor};
+  if (!HasCodeFor(PLIMSOLL_CUDA_ARCHITECTURES, capability)) {
     throw UserError(fmt::format(
-        "device: this build has no code for the {} (compute capability {}.{}; it has: {}); build "
+        "device: this build has no code for the {} (compute capability {}; it has: {}); build "
         "with --config=cuda --repo_env=CUDA_ARCHITECTURES={}, or use device: cpu",
-        properties.name, major, minor, PLIMSOLL_CUDA_ARCHITECTURES, ArchitectureOf(major, minor)));
+        properties.name, capability.text(), PLIMSOLL_CUDA_ARCHITECTURES,
+        ArchitectureOf(capability)));
   }
   Check(cudaSetDevice(0), "cudaSetDevice");
 }

@@ -53,7 +53,9 @@ Installation FindInstallation() {
       (void)cudaGetLastError();
       continue;
     }
-    result.gpus.push_back({properties.name, bus_id, properties.major, properties.minor,
+    result.gpus.push_back({properties.name,
+                           bus_id,
+                           {properties.major, properties.minor},
                            properties.multiProcessorCount,
                            static_cast<int64_t>(properties.totalGlobalMem)});
   }

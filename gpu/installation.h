@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/compute_capability.h"
+
 namespace plimsoll::gpu {
 
 // A library's versions: the version found at run time, empty if the library is missing, and the
@@ -19,7 +21,7 @@ struct LibraryVersion {
 struct VisibleGpu {
   std::string name;
   std::string pci_bus_id;
-  int major = 0, minor = 0;  // compute capability
+  ComputeCapability capability;
   int multiprocessors = 0;
   int64_t total_bytes = 0;
 };

@@ -1,5 +1,6 @@
 #include "gpu/libraries.h"
 
+#include "gpu/capability.h"
 #include "gpu/check.h"
 
 namespace plimsoll::gpu {
@@ -17,6 +18,7 @@ Libraries::Libraries() {
   int device = 0;
   Check(cudaGetDevice(&device), "cudaGetDevice");
   Check(cudaGetDeviceProperties(&properties_, device), "cudaGetDeviceProperties");
+  capability_ = CurrentCapability();
 }
 
 Libraries::~Libraries() {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "base/compute_capability.h"
+
 namespace plimsoll::gpu {
 
 // The handles for the current device. A handle is made at its first use, so that the GPU memory of
@@ -25,10 +27,13 @@ class Libraries {
   int64_t handle_bytes() const { return handle_bytes_; }
 
   const cudaDeviceProp& properties() const { return properties_; }
+  // Kernels choose by this, not by the properties (ActAs).
+  ComputeCapability capability() const { return capability_; }
   int multiprocessors() const { return properties_.multiProcessorCount; }
 
  private:
   cudaDeviceProp properties_{};
+  ComputeCapability capability_;
   cublasLtHandle_t cublas_lt_ = nullptr;
   cudnnHandle_t cudnn_ = nullptr;
   int64_t handle_bytes_ = 0;

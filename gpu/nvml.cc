@@ -164,10 +164,10 @@ std::string NvmlDevice::pci_bus_id() const {
   return F().pci(handle_, &info) == kSuccess ? info.bus_id : "";
 }
 
-std::pair<int, int> NvmlDevice::compute_capability() const {
-  int major = 0, minor = 0;
-  F().capability(handle_, &major, &minor);
-  return {major, minor};
+ComputeCapability NvmlDevice::capability() const {
+  ComputeCapability capability{0, 0};
+  F().capability(handle_, &capability.major, &capability.minor);
+  return capability;
 }
 
 NvmlMemory NvmlDevice::memory() const {

@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/compute_capability.h"
+
 namespace plimsoll::gpu {
 
 struct NvmlMemory {
@@ -45,10 +47,10 @@ class NvmlDevice {
   explicit NvmlDevice(void* handle) : handle_(handle) {}
 
   std::string name() const;
-  std::string pci_bus_id() const;                  // "00000000:1B:00.0"
-  std::pair<int, int> compute_capability() const;  // {9, 0}; {0, 0} if unknown
-  NvmlMemory memory() const;                       // takes some ten microseconds
-  std::vector<NvmlProcess> processes() const;      // processes that have a CUDA context on this GPU
+  std::string pci_bus_id() const;              // "00000000:1B:00.0"
+  ComputeCapability capability() const;        // {0, 0} if unknown
+  NvmlMemory memory() const;                   // takes some ten microseconds
+  std::vector<NvmlProcess> processes() const;  // processes that have a CUDA context on this GPU
   // The process's memory on this GPU. nullopt if the process isn't listed or its memory unknown.
   std::optional<int64_t> bytes_of(int64_t pid) const;
   NvmlLink LinkTo(const NvmlDevice& other) const;

@@ -7,17 +7,19 @@
 
 namespace plimsoll::runtime {
 
-int64_t WorkspaceBytes(const graph::OpCall& call, DeviceKind device, int threads) {
-  if (device == DeviceKind::kCuda) return ops::CudaWorkspaceBytes(call);
+int64_t WorkspaceBytes(const graph::OpCall& call, const PlannedDevice& device) {
+  if (device.kind == DeviceKind::kCuda) return ops::CudaWorkspaceBytes(call, device.gpu);
   const ops::CpuKernel* kernel = ops::FindCpuKernel(call.op.name);
-  return kernel == nullptr || kernel->workspace == nullptr ? 0 : kernel->workspace(call, threads);
+  return kernel == nullptr || kernel->workspace == nullptr
+             ? 0
+             : kernel->workspace(call, device.threads);
 }
 
-bool AddWorkspaces(graph::Program& program, int threads, DeviceKind device) {
+bool AddWorkspaces(graph::Program& program, const PlannedDevice& device) {
   bool changed = false;
   for (graph::Node& node : program.mutable_nodes()) {
     const graph::Program::Call call = program.CallOf(node);
-    const int64_t bytes = WorkspaceBytes(call.get(), device, threads);
+    const int64_t bytes = WorkspaceBytes(call.get(), device);
     if (bytes <= 0) continue;
     if (node.workspace != graph::kNoTensor && program.tensor(node.workspace).bytes() >= bytes) {
       continue;

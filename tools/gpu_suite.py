@@ -7,7 +7,7 @@ and on one with a GPU, where no Bazel is needed:
 
   tar xf suite.tar.xz && cd pack && python3 build.py && python3 tools/gpu_suite.py
 
-Parts, all of them unless some are named:
+Parts, all of them but the last unless some are named:
   cases      ops against the CPU, kernels, whole trainings, golden trajectories: //tests:cuda_test, each suite in a
              process of its own, several beside one another; then those that must be alone on the GPU
   ranks      those cases that are for several ranks, and trainings of several ranks compared with one another
@@ -15,6 +15,8 @@ Parts, all of them unless some are named:
   memcheck   compute-sanitizer over all ops and over short trainings, one of them on all GPUs
   budgets    trainings whose memory is sampled from outside, by the driver's count, against their budget
   speeds     the rows of README.md's table (bench/speed_rows.json): bytes must be the README's, times are shown
+  portable   cases, and times of the same rows, with the kernels and limits of other GPUs (debug.act_as). Only when named.
+             In a build with CUDA_ARCHITECTURES=80:90 those kernels have no instructions of 9.0 either.
 
 In a checkout with Bazel the programs are those of `bazel build --config=cuda //app:plimsoll //tests:cuda_test
 //tests/parallel:ranks_test //bench:cuda_step`. Exit code 0 only if something passed and nothing failed.
@@ -94,22 +96,23 @@ class Suite:
         _, listing = self.run(self.programs[program], "--gtest_list_tests")
         return [line.split("#")[0].strip().rstrip(".") for line in listing.splitlines() if re.match(r"\S+\.( |$)", line)]
 
-    def cases(self):
+    def cases(self, act_as=None):
         # Most of the time goes into the CPU's references, of which each takes a core or two.
         with concurrent.futures.ThreadPoolExecutor(min(8, 1 + len(os.sched_getaffinity(0)) // 4)) as beside:
             alone = ":".join(ALONE.values())
-            for done in beside.map(lambda suite: self.run_cases(suite, f"{suite}.*-{alone}"), self.suites()):
+            for done in beside.map(lambda suite: self.run_cases(suite, f"{suite}.*-{alone}", act_as), self.suites()):
                 self.count_cases(*done)
         for name, cases in ALONE.items():
-            self.count_cases(*self.run_cases(name, cases))
+            self.count_cases(*self.run_cases(name, cases, act_as))
 
-    def run_cases(self, name, cases):
+    def run_cases(self, name, cases, act_as=None):
         """Runs the cases in one process: their name, its exit code, output and time, and the report's file."""
+        acting = ["env", f"PLIMSOLL_TEST_ACT_AS={act_as}"] if act_as else []
         report = self.folder / f"{name.replace('/', '.')}.json"
         begin = time.monotonic()
-        code, said = self.run(self.programs["cuda_test"], f"--gtest_filter={cases}", f"--gtest_output=json:{report}",
-                              seconds=1800)
-        return name, code, said, f"{time.monotonic() - begin:.0f} s", report
+        code, said = self.run(*acting, self.programs["cuda_test"], f"--gtest_filter={cases}",
+                              f"--gtest_output=json:{report}", seconds=1800)
+        return f"{name} as {act_as}" if act_as else name, code, said, f"{time.monotonic() - begin:.0f} s", report
 
     def count_cases(self, name, code, said, seconds, report):
         try:
@@ -222,24 +225,31 @@ class Suite:
             line = int(budget.removesuffix("GiB")) * GIB
             self.count.add(name, most <= line, f"at most {most / GIB:.3f} GiB in {meter.samples} samples ({meter.how})")
 
-    def speeds(self):
+    def portable(self):
+        for gpu in ("8.0", "8.6", "8.9", "12.0"):
+            self.cases(gpu)
+        for gpu in ("8.0", "8.6"):
+            self.speeds(gpu)
+
+    def speeds(self, act_as=None):
         for row in json.loads((ROOT / "bench/speed_rows.json").read_text()):
             if "readme" not in row:
                 continue
             report = self.folder / "speed.json"
             code, said = self.run(self.programs["cuda_step"], row["config"], "--json", report, *(
-                part for each in row.get("sets", []) for part in ("--set", each)))
-            name = f"speed of {row['name']}"
+                part for each in [*row.get("sets", []), *([f"debug.act_as={act_as}"] if act_as else [])]
+                for part in ("--set", each)))
+            name = f"speed of {row['name']}" + (f" as {act_as}" if act_as else "")
             if code != 0:
                 self.count.add(name, False, said[-2000:])
                 continue
             got, readme = json.loads(report.read_text()), row["readme"]
             detail = (f"{got['step_ms']:.1f} ms, {got['step_ms'] / float(readme['step_ms']):.2f} of README's; "
                       f"arena {got['arena_bytes'] / GIB:.2f} GiB")
-            same = same_bytes(got["arena_bytes"], readme["arena"])
+            same = act_as is not None or same_bytes(got["arena_bytes"], readme["arena"])
             if got.get("process_bytes"):
                 detail += f", process {got['process_bytes'] / GIB:.2f} GiB"
-                same = same and got["process_bytes"] <= 1.01 * float(readme["process"].split()[0]) * GIB
+                same = same and (act_as or got["process_bytes"] <= 1.01 * float(readme["process"].split()[0]) * GIB)
             self.count.add(name, same, detail + ("" if same else f"; README says {readme['arena']}, {readme['process']}"))
 
 
@@ -292,7 +302,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.pack:
         return pack(arguments.pack)
-    parts = ["cases", "ranks", "memcheck", "budgets", "speeds"]
+    parts = ["cases", "ranks", "memcheck", "budgets", "speeds", "portable"]
     for part in arguments.parts:
         if part not in parts:
             sys.exit(f"gpu_suite.py: {part}: no such part; there are {', '.join(parts)}")
@@ -305,7 +315,7 @@ def main():
     count = Count()
     with tempfile.TemporaryDirectory() as folder:
         suite = Suite(programs, folder, count)
-        for part in arguments.parts or parts:
+        for part in arguments.parts or parts[:-1]:
             print(f"== {part}", flush=True)
             getattr(suite, part)()
     return count.end()

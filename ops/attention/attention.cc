@@ -219,27 +219,28 @@ int64_t ForwardWorkspace(const OpCall& call) {
 }
 
 // The workspace of the backward op. Our own kernels keep the row sums of dout∘out there, those for
-// Hopper also lse, and the one-pass kernels also sums of gradients. cuDNN, which takes wide heads
-// on other GPUs, needs more.
-int64_t BackwardWorkspace(const OpCall& call) {
+// Hopper also lse, and the one-pass kernels also sums of gradients. cuDNN needs more.
+int64_t BackwardWorkspace(const OpCall& call, ComputeCapability gpu) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
   const int64_t kv_heads = call.attributes.GetInt("kv_heads");
   const int64_t head = qkv.dim(2) / (heads + 2 * kv_heads);
   const int64_t own = AttentionLseBytes(Rows(call));
   if (!IsHalf(call)) return own;
+  const bool hopper = gpu.is_hopper() && head % 8 == 0 && head <= kWidestHead;
+  if (!hopper) {
+    if (!TakesCudnnBackward(head) || !MaySuitCudnn(call, 6)) return own;
+    const AttentionSplit split =
+        SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);
+    return std::max(own, split.lanes * split.lane_bytes);
+  }
   const bool causal = call.attributes.GetBool("causal");
   const OnePassAttention pass(qkv.dim(0), qkv.dim(1), heads, kv_heads, causal);
   if (PrefersOnePass(pass, head)) return std::max(2 * own, pass.Bytes());
   const WideAttention wide(qkv.dim(0), qkv.dim(1), heads, kv_heads, causal);
   if (PrefersWideOnePass(wide, head)) return std::max(2 * own, wide.Bytes());
   if (head <= kHopperAttentionHead) return 2 * own;
-  const int64_t ours =
-      PrefersWidest(head) ? WidestAttention(qkv.dim(0), qkv.dim(1), heads).Bytes() : own;
-  if (!MaySuitCudnn(call, 6)) return ours;
-  const AttentionSplit split =
-      SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);
-  return std::max(ours, split.lanes * split.lane_bytes);
+  return WidestAttention(qkv.dim(0), qkv.dim(1), heads).Bytes();
 }
 
 const CudaWorkspaceRegistration kForwardWorkspace("attention", &ForwardWorkspace);

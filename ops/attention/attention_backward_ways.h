@@ -7,9 +7,9 @@
 
 namespace plimsoll::ops {
 
-// cuDNN's way, for 16-bit tensors. On Hopper, our own kernels take heads up to 256 wide; they need
-// almost no memory besides their tensors. On other GPUs, which the plan doesn't know, wide heads go
-// to cuDNN, in parts:
+// cuDNN's way, for 16-bit tensors. On Hopper, our own kernels take heads up to 256 wide, and on
+// other GPUs up to 128; they need almost no memory besides their tensors. Wider heads go to cuDNN,
+// in parts:
 //
 // cuDNN's deterministic attention_backward keeps the gradients of all scores: 2·T² bytes for each
 // head. So it runs on some sequences at a time, or for long sequences on some heads, and two parts
@@ -20,6 +20,10 @@ namespace plimsoll::ops {
 // The widest head of this kernel. dk and dv of wider heads don't fit the registers of a warpgroup:
 // WidestAttention takes them.
 inline constexpr int64_t kHopperAttentionHead = 128;
+
+// Whether heads of that width are computed by cuDNN where it may, and not by our own kernels for
+// Hopper.
+inline bool TakesCudnnBackward(int64_t head) { return head > kHopperAttentionHead; }
 
 // The workspace of cuDNN 9.19 on a GPU of compute capability 9.0, determined at many shapes. It
 // holds the gradients of scores, padded to cuDNN's tiles, a float for each query of a head, and,

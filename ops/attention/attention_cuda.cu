@@ -25,6 +25,7 @@
 
 #include "base/dropout_draws.h"
 #include "base/message.h"
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_backward_ways.h"
@@ -161,19 +162,17 @@ const CudnnAttention* Choose(const CudaContext& ctx, CudnnAttentionPass pass) {
   return plan;
 }
 
-bool OnHopper(const CudaContext& ctx, const AttentionProblem& p) {
+bool OnHopper(const AttentionProblem& p) {
   constexpr int64_t kMost = 65535;  // the limit of a grid's second and third dimension
-  const cudaDeviceProp& gpu = ctx.libraries.properties();
-  return gpu.major == 9 && gpu.minor == 0 && p.dtype != graph::DType::kFloat32 &&
-         p.head <= kWidestHead && p.head % 8 == 0 && p.batch <= kMost && p.heads <= kMost &&
-         HasHopperBackward();
+  return p.dtype != graph::DType::kFloat32 && p.head <= kWidestHead && p.head % 8 == 0 &&
+         p.batch <= kMost && p.heads <= kMost && gpu::OnHopper();
 }
 
 // Whether mma.sync supports the problem.
 template <typename T>
 bool OnTensorCores(const CudaContext& ctx, const AttentionProblem& p) {
   const bool low = p.dtype != graph::DType::kFloat32 || UsesTf32(ctx.attributes, p.dtype);
-  return low && HasMmaAttention<T>(p.head, ctx.libraries.properties());
+  return low && HasMmaAttention<T>(p.head, ctx.libraries.capability());
 }
 
 // Two ways to find the largest magnitude of output 0, stored at `to`, which may be nullptr.
@@ -188,10 +187,14 @@ void FindLargest(const CudaContext& ctx, uint32_t* to) {
                    ctx.libraries.properties().multiProcessorCount, to);
 }
 
-void PrepareForward(const CudaContext& ctx) { Choose(ctx, CudnnAttentionPass::kForward); }
-void PrepareBackward(const CudaContext& ctx) {
-  if (!OnHopper(ctx, Problem(ctx, kBackwardRng))) Choose(ctx, CudnnAttentionPass::kBackward);
+// The plan of cuDNN for a backward call; nullptr: our own kernels are used.
+const CudnnAttention* ChooseBackward(const CudaContext& ctx, const AttentionProblem& p) {
+  if (OnHopper(p) || !TakesCudnnBackward(p.head)) return nullptr;
+  return Choose(ctx, CudnnAttentionPass::kBackward);
 }
+
+void PrepareForward(const CudaContext& ctx) { Choose(ctx, CudnnAttentionPass::kForward); }
+void PrepareBackward(const CudaContext& ctx) { ChooseBackward(ctx, Problem(ctx, kBackwardRng)); }
 
 template <typename T>
 void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
@@ -218,7 +221,7 @@ void OwnForward(const CudaContext& ctx, const AttentionProblem& p) {
   a.ranges = Ranges(ctx, kForwardRng);
   const ScoreSoftcap softcap = SoftcapOf(ctx.attributes, a.scale);
   if constexpr (sizeof(T) == 2) {
-    if ((a.dropout.rng != nullptr || a.ranges.cuts() || softcap.caps()) && OnHopper(ctx, p)) {
+    if ((a.dropout.rng != nullptr || a.ranges.cuts() || softcap.caps()) && OnHopper(p)) {
       return LaunchHopperForward(a, ctx.libraries.properties().multiProcessorCount, ctx.stream,
                                  softcap);
     }
@@ -279,7 +282,7 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
   a.ranges = Ranges(ctx, kBackwardRng);
   const ScoreSoftcap softcap = SoftcapOf(ctx.attributes, a.scale);
   if constexpr (sizeof(T) == 2) {
-    if (OnHopper(ctx, p)) {
+    if (OnHopper(p)) {
       const int processors = ctx.libraries.properties().multiProcessorCount;
       if (PrefersWidest(p.head)) {
         const WidestAttention widest(p.batch, p.sequence, p.heads);
@@ -306,8 +309,7 @@ void Backward(const CudaContext& ctx) {
   const AttentionProblem p = Problem(ctx, kBackwardRng);
   const int32_t* const lengths = ctx.in<int32_t>(kBackwardRng + 1);
   uint32_t* const largest = ctx.out<uint32_t>(kBackwardLargest);
-  const CudnnAttention* const plan =
-      OnHopper(ctx, p) ? nullptr : Choose(ctx, CudnnAttentionPass::kBackward);
+  const CudnnAttention* const plan = ChooseBackward(ctx, p);
   if (plan != nullptr) {
     RunCudnnBackward(*plan, ctx.libraries, ctx.stream, ctx.in<void>(0), ctx.in<void>(1),
                      ctx.in<float>(2), ctx.in<void>(3), lengths, ctx.out<void>(0), ctx.workspace);

@@ -184,7 +184,7 @@ class ConvChoices {
 
   // The store of the current device, which devices of one kind share.
   ChoiceStore& StoreOf(gpu::Libraries& libraries) {
-    const std::string device = NameWithLibrary(libraries.properties(), "cudnn", cudnnGetVersion());
+    const std::string device = NameWithLibrary(libraries, "cudnn", cudnnGetVersion());
     return stores_.try_emplace(device, "convolutions", "plimsoll convolutions 2", device)
         .first->second;
   }

@@ -36,7 +36,7 @@ void LaunchDependent(void (*kernel)(Parameters...), dim3 grid, dim3 block, const
   config.blockDim = block;
   config.stream = ctx.stream;
   config.attrs = &overlap;
-  config.numAttrs = ctx.libraries.properties().major >= 9 ? 1 : 0;
+  config.numAttrs = ctx.libraries.capability().major >= 9 ? 1 : 0;
   gpu::Check(cudaLaunchKernelEx(&config, kernel, parameters...), "cudaLaunchKernelEx");
 }
 

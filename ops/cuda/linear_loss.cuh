@@ -22,6 +22,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/collectives/vocabulary_shard.h"
 #include "ops/cuda/column_sums.h"
@@ -36,8 +37,8 @@
 
 namespace plimsoll::ops::linear_loss_cuda {
 
-// The shared memory for slices of rows; the rest is for the kernel's other needs.
-inline constexpr int64_t kSliceBytes = 224 << 10;
+// The shared memory that a block may have, but for the kernel's other needs.
+inline int64_t SliceBytes(ComputeCapability gpu) { return gpu.shared_bytes() - (3 << 10); }
 
 template <bool kByRow, typename S, int kThreads, int kCluster, int kBuffers, typename Cap>
 void LaunchRows(const CudaContext& ctx, LossRows<S> rows, const Cap& cap) {
@@ -49,9 +50,7 @@ void LaunchRows(const CudaContext& ctx, LossRows<S> rows, const Cap& cap) {
   config.stream = ctx.stream;
   config.dynamicSmemBytes = kBuffers * sizeof(S) * static_cast<size_t>(rows.slice);
   if constexpr (kBuffers > 0) {
-    gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                    static_cast<int>(config.dynamicSmemBytes)),
-               "cudaFuncSetAttribute");
+    gpu::AllowSharedMemory(kernel, static_cast<int64_t>(config.dynamicSmemBytes));
   }
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
@@ -87,11 +86,13 @@ template <bool kByRow, typename S, typename Cap>
 void ComputeRows(const CudaContext& ctx, const LossRows<S>& rows, const Cap& cap) {
   if (rows.count == 0) return;
   const int64_t bytes = rows.stride * int64_t{sizeof(S)};
-  if (ctx.libraries.properties().major < 9) return LaunchRows<kByRow, S, 512, 1, 0>(ctx, rows, cap);
+  const ComputeCapability gpu = ctx.libraries.capability();
+  const int64_t slice = SliceBytes(gpu);
+  if (gpu.major < 9) return LaunchRows<kByRow, S, 512, 1, 0>(ctx, rows, cap);
   if (bytes <= 8 << 10) return ComputeRowsBy<kByRow, S, 128, 1, 2>(ctx, rows, cap);
-  if (bytes <= kSliceBytes / 2) return ComputeRowsBy<kByRow, S, 768, 1, 2>(ctx, rows, cap);
-  if (bytes <= kSliceBytes * 2) return ComputeRowsBy<kByRow, S, 384, 4, 1>(ctx, rows, cap);
-  if (bytes <= kSliceBytes * 8) return ComputeRowsBy<kByRow, S, 384, 8, 1>(ctx, rows, cap);
+  if (bytes <= slice / 2) return ComputeRowsBy<kByRow, S, 768, 1, 2>(ctx, rows, cap);
+  if (bytes <= slice * 2) return ComputeRowsBy<kByRow, S, 384, 4, 1>(ctx, rows, cap);
+  if (bytes <= slice * 8) return ComputeRowsBy<kByRow, S, 384, 8, 1>(ctx, rows, cap);
   LaunchRows<kByRow, S, 512, 1, 0>(ctx, rows, cap);
 }
 
@@ -135,7 +136,8 @@ struct Loss {
                                           .bias = bias,
                                           .low_gradient = low,
                                           .dx = ctx.has_output(at.dx),
-                                          .softcap = softcap != 0});
+                                          .softcap = softcap != 0,
+                                          .gpu = ctx.libraries.capability()});
   char* scratch = static_cast<char*>(ctx.workspace);
   float* losses = reinterpret_cast<float*>(scratch + layout.losses_at);
   bool makes_losses = ctx.has_output(at.loss) || ctx.has_output(at.logp);
@@ -312,10 +314,9 @@ struct Loss {
   }
 
   bool UsesExponentials() const {
-    const cudaDeviceProp& gpu = ctx.libraries.properties();
-    return softcap == 0 && TakesLossExponentials(vocabulary, width, stored, bias) &&
-           gpu.major == 9 && gpu.minor == 0 && rows > 0 &&
-           Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
+    return softcap == 0 &&
+           TakesLossExponentials(vocabulary, width, stored, bias, ctx.libraries.capability()) &&
+           gpu::OnHopper() && rows > 0 && Aligned(ctx.in<char>(0), ctx.in<char>(1), scratch) &&
            (!ctx.has_output(at.dx) || Aligned(ctx.out<char>(at.dx))) &&
            CanUseLossExponentials(Exponentials(0, std::min(rows, layout.chunk)));
   }

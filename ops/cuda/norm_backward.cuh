@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/cuda/column_sums.cuh"
 #include "ops/cuda/element_dropout.cuh"
@@ -398,7 +399,7 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
   const int row_warps = (packs + kNormBackwardPacks * kWarp - 1) / (kNormBackwardPacks * kWarp);
   const int lane_packs = (packs + row_warps * kWarp - 1) / (row_warps * kWarp);
   // Older GPUs have less shared memory.
-  const int room = static_cast<int>(ctx.libraries.properties().sharedMemPerBlockOptin) - 1024;
+  const int room = static_cast<int>(ctx.libraries.capability().shared_bytes()) - 1024;
   const auto launch_packs = [&]<bool kUnitOffset, int kPacks>() {
     auto* const kernel =
         p.largest() ? NormBackwardKernelOf<T, kMean, kUnitOffset, kAgain, true, kPacks>(p)
@@ -407,8 +408,7 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
     const int warps =
         std::min(NormBackwardWarps(kPacks), (room - weights) / NormBackwardWarpShared(kPacks));
     const int shared = warps * NormBackwardWarpShared(kPacks) + weights;
-    gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
-               "cudaFuncSetAttribute");
+    gpu::AllowSharedMemory(kernel, shared);
     kernel<<<blocks, warps * kWarp, shared, ctx.stream>>>(p, row_warps);
   };
   const auto launch = [&]<int kPacks>() {

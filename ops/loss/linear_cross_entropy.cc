@@ -49,13 +49,15 @@ int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size) {
   return std::min(rows, (even + kStep - 1) / kStep * kStep);
 }
 
-bool TakesLossExponentials(int64_t vocabulary, int64_t width, graph::DType stored, bool bias) {
+bool TakesLossExponentials(int64_t vocabulary, int64_t width, graph::DType stored, bool bias,
+                           ComputeCapability gpu) {
   // The time that stored exponentials save does not grow with the width, but their cost does. On an
   // H200, they were faster in bf16 at widths of 768 and 896, but not at 1600. Without stored
   // exponentials, the most expensive rows are those that several multiprocessors have to share.
   constexpr int64_t kWidth = 1024, kVocabulary = 57344;
   const bool low = stored == graph::DType::kBFloat16 || stored == graph::DType::kFloat16;
-  return low && !bias && width % 8 == 0 && (width <= kWidth || vocabulary > kVocabulary);
+  return gpu.is_hopper() && low && !bias && width % 8 == 0 &&
+         (width <= kWidth || vocabulary > kVocabulary);
 }
 
 CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, graph::DType stored,
@@ -93,7 +95,8 @@ CudaLossLayout LayOutCudaLoss(int64_t rows, int64_t vocabulary, int64_t width, g
   };
   constexpr int64_t kFloat = sizeof(float);
   layout.losses_at = take(rows * kFloat);
-  if (!options.softcap && TakesLossExponentials(vocabulary, width, stored, options.bias)) {
+  if (!options.softcap &&
+      TakesLossExponentials(vocabulary, width, stored, options.bias, options.gpu)) {
     const int64_t tiles = (vocabulary + kLossTileColumns - 1) / kLossTileColumns;
     layout.references_at = take(layout.chunk * kFloat);
     layout.sums_at = take(tiles * layout.chunk * kFloat);

@@ -51,6 +51,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/compute_capability.h"
 #include "graph/builder.h"
 #include "graph/dtype.h"
 
@@ -70,8 +71,9 @@ double LossSoftcap(const graph::Attributes& attributes);
 // about equal.
 int64_t LossChunkRows(int64_t rows, int64_t vocabulary, int64_t element_size);
 
-// Whether a GPU that is able to (Hopper) stores exponentials instead of logits.
-bool TakesLossExponentials(int64_t vocabulary, int64_t width, graph::DType stored, bool bias);
+// Whether such a GPU, which must be able to (Hopper), stores exponentials instead of logits.
+bool TakesLossExponentials(int64_t vocabulary, int64_t width, graph::DType stored, bool bias,
+                           ComputeCapability gpu = {});
 
 struct LossOptions {
   bool split = false;  // the vocabulary is sharded among ranks
@@ -79,6 +81,7 @@ struct LossOptions {
   bool low_gradient = false;  // dweight is in bf16
   bool dx = false;            // dx is requested
   bool softcap = false;       // logits have a soft cap; then no exponentials are stored
+  ComputeCapability gpu = {};
 };
 
 // The layout of the CUDA kernels' workspace; a function of the shape, of S, and of the options.

@@ -92,7 +92,7 @@ inline constexpr size_t kAbsent = 99;  // the index of an argument that an op do
 // The workspace of the CUDA kernel of an op with a bias at input kBias, and dx and dweight at the
 // outputs kDx and kDweight.
 template <size_t kBias, size_t kDx, size_t kDweight>
-int64_t CudaLossWorkspace(const graph::OpCall& call) {
+int64_t CudaLossWorkspace(const graph::OpCall& call, ComputeCapability gpu) {
   const graph::TensorType& x = call.input(0);
   const bool low =
       call.has_output(kDweight) && call.output(kDweight).dtype == graph::DType::kBFloat16;
@@ -101,7 +101,8 @@ int64_t CudaLossWorkspace(const graph::OpCall& call) {
                          .bias = call.has_input(kBias),
                          .low_gradient = low,
                          .dx = call.has_output(kDx),
-                         .softcap = LossSoftcap(call.attributes) != 0})
+                         .softcap = LossSoftcap(call.attributes) != 0,
+                         .gpu = gpu})
       .bytes;
 }
 

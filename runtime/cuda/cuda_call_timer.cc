@@ -121,7 +121,8 @@ struct CudaCallTimer::Impl {
   double Time(const Program& program, const Node& node, int64_t most_bytes) {
     const ops::CudaKernel* kernel = ops::FindCudaKernel(node.op->name);
     if (kernel == nullptr) return -1;
-    const int64_t workspace_bytes = ops::CudaWorkspaceBytes(program.CallOf(node).get());
+    const int64_t workspace_bytes =
+        ops::CudaWorkspaceBytes(program.CallOf(node).get(), libraries.capability());
     const int64_t set_bytes = StandIns::Bytes(program, node, workspace_bytes);
     if (set_bytes > most_bytes) return -1;
     const int64_t sets = std::clamp<int64_t>((kBetweenUses + set_bytes - 1) / set_bytes, 1,

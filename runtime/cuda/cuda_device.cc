@@ -1,5 +1,8 @@
 #include "runtime/cuda/cuda_device.h"
 
+#include <fmt/format.h>
+
+#include "base/compute_capability.h"
 #include "base/stage.h"
 #include "gpu/first_device.h"
 #include "gpu/libraries.h"
@@ -94,7 +97,11 @@ class CudaDevice : public Device {
   }
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
-  std::string name() const override { return libraries_.properties().name; }
+  std::string name() const override {
+    const std::string name = libraries_.properties().name;
+    const auto acted = ActedCapability();
+    return acted ? fmt::format("{} as {}", name, acted->text()) : name;
+  }
   std::unique_ptr<DeviceMemory> Allocate(int64_t arena_bytes, int64_t host_arena_bytes) override {
     return std::make_unique<CudaMemory>(arena_bytes, host_arena_bytes, streams_, libraries_, meter_,
                                         communicators_, communicator_bytes_);

@@ -171,7 +171,8 @@ void CudaSchedule::BindKernel(int index) {
                                                 node.outputs.size());
   const ops::TensorRef workspace = Ref(node, node.workspace);
   const int64_t workspace_bytes = node.workspace == kNoTensor ? 0 : workspace.type.bytes();
-  const int64_t wanted = ops::CudaWorkspaceBytes(program_.CallOf(node).get());
+  const int64_t wanted =
+      ops::CudaWorkspaceBytes(program_.CallOf(node).get(), libraries_.capability());
   if (wanted > workspace_bytes) {
     throw InternalError(fmt::format("{}: workspace of {} bytes, but the CUDA kernel wants {}",
                                     DescribeNode(program_, index), workspace_bytes, wanted));

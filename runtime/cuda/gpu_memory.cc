@@ -45,6 +45,7 @@ GpuMemory GpuMeter::Measure() const {
   const gpu::NvmlMemory memory = device.memory();
   GpuMemory result;
   result.gpu = device.name();
+  result.capability = device.capability();
   result.total = memory.free + memory.used;
   result.free = memory.free;
   for (const gpu::NvmlProcess& process : device.processes()) {
@@ -68,5 +69,11 @@ std::string GpuMeter::DriverVersion() const { return gpu::Nvml::Get()->driver_ve
 std::optional<double> GpuMeter::Joules() const { return gpu::NvmlDevice(device_).joules(); }
 
 bool GpuMeter::mig() const { return gpu::NvmlDevice(device_).mig(); }
+
+ComputeCapability PresentCapability() {
+  if (const auto acted = ActedCapability()) return *acted;
+  const std::optional<GpuMeter> meter = GpuMeter::Find();
+  return meter ? meter->Measure().capability : ComputeCapability();
+}
 
 }  // namespace plimsoll::runtime

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/compute_capability.h"
+
 namespace plimsoll::runtime {
 
 // Another process that holds memory of the GPU.
@@ -18,7 +20,8 @@ struct GpuHolder {
 };
 
 struct GpuMemory {
-  std::string gpu;    // "NVIDIA H200"
+  std::string gpu;  // "NVIDIA H200"
+  ComputeCapability capability;
   int64_t total = 0;  // memory for programs, without the reserve of driver and firmware
   int64_t free = 0;
   std::vector<GpuHolder> others;
@@ -60,5 +63,9 @@ class GpuMeter {
   void* device_;
   int64_t used_before_;
 };
+
+// What ActAs names, or else the capability of the GPU that this process would use; the default if
+// there is no GPU.
+ComputeCapability PresentCapability();
 
 }  // namespace plimsoll::runtime

@@ -19,7 +19,7 @@ GpuFacts FactsOf(const gpu::NvmlDevice& device) {
   GpuFacts facts;
   facts.name = device.name();
   facts.pci_bus_id = device.pci_bus_id();
-  std::tie(facts.major, facts.minor) = device.compute_capability();
+  facts.capability = device.capability();
   const gpu::NvmlMemory memory = device.memory();
   facts.total_bytes = memory.free + memory.used;
   facts.free_bytes = memory.free;
@@ -49,10 +49,10 @@ void AddGpuProblems(const GpuReport& report, std::vector<GpuProblem>& problems) 
     const GpuFacts& gpu = report.gpus[i];
     if (gpu.visible && !gpu.has_code) {
       problems.push_back(
-          {fmt::format("GPU {} ({}) has compute capability {}.{}, for which this build has no code "
+          {fmt::format("GPU {} ({}) has compute capability {}, for which this build has no code "
                        "(it has: {}); build with --config=cuda --repo_env=CUDA_ARCHITECTURES={}",
-                       i, gpu.name, gpu.major, gpu.minor, report.architectures,
-                       gpu::ArchitectureOf(gpu.major, gpu.minor)),
+                       i, gpu.name, gpu.capability.text(), report.architectures,
+                       gpu::ArchitectureOf(gpu.capability)),
            !usable});
     }
     if (gpu.prohibited) {
@@ -111,7 +111,7 @@ GpuReport InspectGpus() {
       if (!SameBus(visible.pci_bus_id, facts.pci_bus_id)) continue;
       facts.visible = true;
       facts.multiprocessors = visible.multiprocessors;
-      facts.has_code = HasCodeFor(report, visible.major, visible.minor);
+      facts.has_code = HasCodeFor(report, visible.capability);
     }
     for (const gpu::NvmlDevice& other : nvml->devices()) {
       facts.links.push_back(other.handle() == device.handle() ? "" : Name(device.LinkTo(other)));
@@ -120,8 +120,8 @@ GpuReport InspectGpus() {
   return report;
 }
 
-bool HasCodeFor(const GpuReport& report, int major, int minor) {
-  return report.cuda_build && gpu::HasCodeFor(report.architectures, major, minor);
+bool HasCodeFor(const GpuReport& report, ComputeCapability gpu) {
+  return report.cuda_build && gpu::HasCodeFor(report.architectures, gpu);
 }
 
 std::string CudaVersionText(int version) {

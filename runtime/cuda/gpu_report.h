@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/compute_capability.h"
 #include "runtime/cuda/gpu_memory.h"
 
 namespace plimsoll::runtime {
@@ -14,9 +15,9 @@ namespace plimsoll::runtime {
 struct GpuFacts {
   std::string name;
   std::string pci_bus_id;
-  int major = 0, minor = 0;  // compute capability
-  int multiprocessors = 0;   // 0: unknown
-  int64_t total_bytes = 0;   // available to programs
+  ComputeCapability capability;
+  int multiprocessors = 0;  // 0: unknown
+  int64_t total_bytes = 0;  // available to programs
   int64_t free_bytes = 0;
   std::vector<GpuHolder> holders;
   // Whether this process sees the GPU (CUDA_VISIBLE_DEVICES); needs a CUDA build.
@@ -48,7 +49,7 @@ struct GpuReport {
 GpuReport InspectGpus();
 
 // Whether the build has code for GPUs of this compute capability.
-bool HasCodeFor(const GpuReport& report, int major, int minor);
+bool HasCodeFor(const GpuReport& report, ComputeCapability gpu);
 
 // A problem that keeps, or may keep, this build from using the machine's GPUs: one line that says
 // what to do about it.

@@ -29,7 +29,7 @@ runtime::GpuReport TwoGpus() {
   runtime::GpuFacts gpu;
   gpu.name = "NVIDIA H200";
   gpu.pci_bus_id = "00000000:00:06.0";
-  gpu.major = 9;
+  gpu.capability = {9, 0};
   gpu.multiprocessors = 132;
   gpu.total_bytes = 140 * kGiB;
   gpu.free_bytes = 139 * kGiB;

@@ -13,6 +13,7 @@
 #include "formats/json.h"
 #include "formats/safetensors.h"
 #include "models/huggingface.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "tests/models/loaded_weights.h"
 #include "trainer/language/generate.h"
 #include "trainer/resolve/muon_matrices.h"
@@ -143,6 +144,7 @@ Deviations FollowTrajectory(const std::string& folder, runtime::Device& device) 
   options.accumulate = expected.RequireInt("accumulate", 1, 1 << 20);
   options.update = OptimizerFrom(optimizer, *model, options.sequence);
   options.device = device.kind();
+  options.capability = runtime::PresentCapability();
   options.threads = device.pool().size();
   if (adapts) {
     options.lora = ReadLora(folder + "/adapter", *model);

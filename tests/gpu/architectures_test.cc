@@ -5,25 +5,44 @@
 namespace plimsoll::gpu {
 namespace {
 
-TEST(Architectures, CodeRunsOnTheSameMajorFromItsMinorOn) {
-  EXPECT_TRUE(HasCodeFor("90", 9, 0));
-  EXPECT_TRUE(HasCodeFor("80", 8, 6));
-  EXPECT_TRUE(HasCodeFor("75,80,120", 12, 1));
-  EXPECT_FALSE(HasCodeFor("86", 8, 0));
-  EXPECT_FALSE(HasCodeFor("80", 9, 0));
-  EXPECT_FALSE(HasCodeFor("100", 9, 0));
-  EXPECT_FALSE(HasCodeFor("", 9, 0));
+TEST(Architectures, CodeRunsOnLaterGpusOfTheSameGeneration) {
+  EXPECT_TRUE(HasCodeFor("90", {9, 0}));
+  EXPECT_TRUE(HasCodeFor("80", {8, 6}));
+  EXPECT_TRUE(HasCodeFor("75,80,120", {12, 1}));
+  EXPECT_FALSE(HasCodeFor("86", {8, 0}));
+  EXPECT_FALSE(HasCodeFor("80", {9, 0}));
+  EXPECT_FALSE(HasCodeFor("100", {9, 0}));
+  EXPECT_FALSE(HasCodeFor("", {9, 0}));
 }
 
-TEST(Architectures, ALetterMeansThisOneOnly) {
-  EXPECT_TRUE(HasCodeFor("90a", 9, 0));
-  EXPECT_FALSE(HasCodeFor("100a", 10, 3));
-  EXPECT_TRUE(HasCodeFor("100a,100", 10, 3));
+TEST(Architectures, CodeWithALetterRunsOnOneGpuOnly) {
+  EXPECT_TRUE(HasCodeFor("90a", {9, 0}));
+  EXPECT_FALSE(HasCodeFor("100a", {10, 3}));
+  EXPECT_TRUE(HasCodeFor("100a,100", {10, 3}));
 }
 
-TEST(Architectures, Names) {
-  EXPECT_EQ(ArchitectureOf(9, 0), "90");
-  EXPECT_EQ(ArchitectureOf(12, 1), "121");
+TEST(Architectures, PtxRunsOnAllLaterGpus) {
+  constexpr const char* kAll = "80,90,100,120+ptx";
+  EXPECT_TRUE(HasCodeFor(kAll, {8, 9}));
+  EXPECT_TRUE(HasCodeFor(kAll, {10, 3}));
+  EXPECT_TRUE(HasCodeFor(kAll, {12, 1}));
+  EXPECT_TRUE(HasCodeFor(kAll, {13, 0}));
+  EXPECT_FALSE(HasCodeFor(kAll, {7, 5}));
+  EXPECT_FALSE(HasCodeFor(kAll, {11, 0}));
+  EXPECT_TRUE(HasCodeFor("80+ptx", {9, 0}));
+  EXPECT_FALSE(HasCodeFor("86+ptx", {8, 0}));
+}
+
+TEST(Architectures, FeaturesOfOneRunAsCodeOfAnother) {
+  EXPECT_TRUE(HasCodeFor("80:90", {9, 0}));
+  EXPECT_FALSE(HasCodeFor("80:90", {8, 0}));
+}
+
+TEST(Architectures, HopperHasKernelsOfItsOwn) {
+  EXPECT_TRUE(HasHopperCode("90"));
+  EXPECT_TRUE(HasHopperCode("80,90a,120+ptx"));
+  EXPECT_FALSE(HasHopperCode("80:90"));
+  EXPECT_FALSE(HasHopperCode("80+ptx"));
 }
 
 }  // namespace

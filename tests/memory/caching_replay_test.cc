@@ -243,7 +243,7 @@ TEST(CachingMemory, RunsAreBitEqualToPlanned) {
   for (uint32_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(seed);
     Program p = RandomProgram(seed, {.host_tensors = seed % 3 == 0});
-    runtime::AddWorkspaces(p, pool.size());
+    runtime::AddWorkspaces(p, {.threads = pool.size()});
     ExpectEqualToPlanned(Planned(std::move(p)), pool, seed % 2 == 0, seed % 4 < 2);
   }
 }
@@ -254,7 +254,7 @@ TEST(CachingMemory, ARunTakesWhatItsReplaySays) {
   for (uint32_t seed = 0; seed < 4; ++seed) {
     SCOPED_TRACE(seed);
     Program program = RandomProgram(seed, {.nodes = 40, .largest = 300'000});
-    runtime::AddWorkspaces(program, pool.size());
+    runtime::AddWorkspaces(program, {.threads = pool.size()});
     const Planned p(std::move(program));
     const ReplayResult replay = Replay(p.step);
     OnHost caching(p.step);

@@ -144,7 +144,7 @@ TEST(Checker, UpdatesInPlaceAndLaterReads) {
 
 TEST(Checker, WorkspaceOverlapsNothingOfItsNode) {
   Chain chain;
-  runtime::AddWorkspaces(chain.program, 1);
+  runtime::AddWorkspaces(chain.program, {.threads = 1});
   EXPECT_EQ(Check(chain.program, Offsets({0, 64, 128, 192, 192})), std::nullopt);
   ExpectMessage(Check(chain.program, Offsets({0, 64, 128, 0, 192})),
                 {"node 1", "'a'", "workspace"});
@@ -246,7 +246,7 @@ TEST(Checker, CatchesEveryPlantedOverlap) {
   for (uint32_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     Program p = RandomProgram(seed, {.nodes = 30, .largest = 200});
-    runtime::AddWorkspaces(p, 1);
+    runtime::AddWorkspaces(p, {.threads = 1});
     const Program* programs[] = {&p};
     PlanOptions options;
     options.search_work = 200'000;
@@ -279,7 +279,7 @@ TEST(Checker, CatchesEveryPlantedOverlap) {
 
 TEST(Checker, CatchesAnArenaThatIsTooSmall) {
   Program p = RandomProgram(3);
-  runtime::AddWorkspaces(p, 1);
+  runtime::AddWorkspaces(p, {.threads = 1});
   const Program* programs[] = {&p};
   Layout layout = MakePlan(programs).programs[0].layout;
   EXPECT_EQ(Check(p, layout), std::nullopt);

@@ -284,7 +284,7 @@ struct CutProgram {
     }
     for (Program* part : {&forward, &backward}) {
       part->set_name(slot + (part == &forward ? "forward" : "backward"));
-      runtime::AddWorkspaces(*part, 1);
+      runtime::AddWorkspaces(*part, {.threads = 1});
     }
   }
   Program forward, backward;

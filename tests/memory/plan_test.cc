@@ -40,7 +40,7 @@ std::vector<Program> RandomStep(uint32_t seed, bool host) {
     options.host_tensors = host;
     programs.push_back(RandomProgram(seed * 10 + p, options));
     programs.back().set_name("program" + std::to_string(p));
-    runtime::AddWorkspaces(programs.back(), 2);
+    runtime::AddWorkspaces(programs.back(), {.threads = 2});
   }
   return programs;
 }
@@ -89,7 +89,7 @@ TEST(Plan, PlacesAndCountsTheBuffers) {
     SCOPED_TRACE(seed);
     const bool in_place = seed % 4 != 0;
     Program p = RandomProgram(seed, {.host_tensors = seed % 3 == 0});
-    runtime::AddWorkspaces(p, 2);
+    runtime::AddWorkspaces(p, {.threads = 2});
     const Program* programs[] = {&p};
     const MemoryPlan plan = MakePlan(programs, {.in_place = in_place});
     const Lifetimes lifetimes = ComputeLifetimes(p, in_place);

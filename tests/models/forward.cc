@@ -46,7 +46,7 @@ Forward::Forward(const std::string& folder, Batch batch, Head head, Settings set
   result.role = graph::Role::kMetric;
   result.persistent = true;
   graph::Simplify().Run(program_);
-  runtime::AddWorkspaces(program_, pool_.size());
+  runtime::AddWorkspaces(program_, {.threads = pool_.size()});
   const graph::Program* const programs[] = {&program_};
   plan_ = memory::MakePlan(programs);
   arena_ = std::make_unique<runtime::Arena>(plan_.arena_bytes);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/cuda_kernel.h"
 #include "ops/cuda_workspace.h"
@@ -158,7 +159,7 @@ std::vector<std::optional<HostTensor>> RunCudaKernel(const GuardedCall& call,
     }
   }
   const graph::OpCall op_call{call.op, input_types, output_types, call.attributes};
-  const int64_t workspace_bytes = CudaWorkspaceBytes(op_call);
+  const int64_t workspace_bytes = CudaWorkspaceBytes(op_call, gpu::CurrentCapability());
   const size_t workspace = image.AddWorkspace(workspace_bytes);
 
   const DeviceBytes device(image.bytes().size());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu/capability.h"
 #include "ops/cuda/products/gemm.h"
 #include "ops/cuda/products/gemm_forms.h"
 #include "ops/cuda/products/hopper_shares.h"
@@ -166,9 +167,7 @@ class CudaGemmFormsTest : public testing::TestWithParam<FormCase> {};
 
 TEST_P(CudaGemmFormsTest, EqualSumsInDouble) {
   PLIMSOLL_NEEDS_CUDA
-  cudaDeviceProp properties;
-  gpu::Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  if (properties.major != 9 || !HasHopperGemm()) GTEST_SKIP() << "no Hopper GPU, or no code for it";
+  if (!gpu::OnHopper()) GTEST_SKIP() << "no Hopper GPU, or no code for it";
   for (const Use use : {Use::kForward, Use::kForwardBias, Use::kDx, Use::kDw, Use::kDwAdd,
                         Use::kDwSums, Use::kDwSumsAdd}) {
     EXPECT_GT(Check(GetParam(), use), 0) << "use " << static_cast<int>(use);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gpu/capability.h"
 #include "gpu/libraries.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "tests/ops/cuda_op_runner.h"
@@ -58,7 +59,8 @@ inline double LossTolerance(graph::DType dtype, int64_t vocabulary, int64_t widt
                             bool bias = false) {
   if (dtype == graph::DType::kFloat32) return 1e-5;
   if (dtype == graph::DType::kBFloat16) return 0x1p-6;
-  return TakesLossExponentials(vocabulary, width, dtype, bias) ? 0x1p-7 : 0x1p-9;
+  return TakesLossExponentials(vocabulary, width, dtype, bias, gpu::CurrentCapability()) ? 0x1p-7
+                                                                                         : 0x1p-9;
 }
 
 }  // namespace plimsoll::ops

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "gpu/capability.h"
 #include "ops/cuda/products/gemm_forms.h"
 #include "ops/cuda/products/low_gradient.h"
 #include "tests/ops/cuda_op_runner.h"
@@ -30,7 +31,7 @@ class CudaLowGradient : public testing::TestWithParam<Size> {};
 
 TEST_P(CudaLowGradient, EpilogueHasTheBitsOfSlices) {
   PLIMSOLL_NEEDS_CUDA
-  if (!OnHopper()) GTEST_SKIP() << "no Hopper GPU";
+  if (!gpu::OnHopper()) GTEST_SKIP() << "no Hopper GPU";
   const auto [m, n, k] = GetParam();
   const CudaTensor dy(Integers({k, m}, 1, 1)), x(Integers({k, n}, 2, 1));
   const TestTensor acc = Integers({m, n}, 3, 1e4);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "gpu/libraries.h"
 #include "graph/op.h"
@@ -84,7 +85,7 @@ class CudaOpRunner {
       output_refs_.push_back({wanted ? outputs_[i].data() : nullptr, inferred[i]});
     }
     const graph::OpCall call{def_, types, output_types, attributes_};
-    workspace_bytes_ = CudaWorkspaceBytes(call);
+    workspace_bytes_ = CudaWorkspaceBytes(call, gpu::CurrentCapability());
     workspace_ = CudaMemory(workspace_bytes_);
   }
 

@@ -162,7 +162,7 @@ class Runner {
   static constexpr int kThreads = 2;
 
   static Program WithWorkspaces(Program program) {
-    runtime::AddWorkspaces(program, kThreads);
+    runtime::AddWorkspaces(program, {.threads = kThreads});
     return program;
   }
   std::vector<const Program*> Programs() const { return {&program_}; }

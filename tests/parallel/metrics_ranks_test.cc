@@ -11,6 +11,7 @@
 
 #include "base/axes.h"
 #include "base/thread_pool.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "runtime/device.h"
 #include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
@@ -58,6 +59,7 @@ std::vector<std::vector<double>> Told(TestMesh* mesh, int64_t zero, graph::DType
   const auto own = mesh == nullptr ? MakeTestDevice(pool) : nullptr;
   runtime::Device& device = mesh == nullptr ? *own : mesh->device();
   options.device = device.kind();
+  options.capability = runtime::PresentCapability();
   Session session(Compile(*model, options), device, executor, {}, groups);
   session.Initialize(*model, 1);
   const auto fill = [&](int64_t number, bool ignored = false) {

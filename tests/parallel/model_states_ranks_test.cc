@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/axes.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "runtime/device.h"
 #include "tests/parallel/test_mesh.h"
 #include "tests/support/mpi_test_main.h"
@@ -36,6 +37,7 @@ void ExpectStates(TestMesh& mesh, int64_t zero, int64_t accumulate) {
   options.threads = 1;
   options.update.skips = true;
   options.device = mesh.device().kind();
+  options.capability = runtime::PresentCapability();
   runtime::ExecutorOptions executor{.check_arena = true};
   executor.communicators = mesh.ranks().communicators();
   Session session(Compile(*model, options), mesh.device(), executor, {}, mesh.ranks().groups());

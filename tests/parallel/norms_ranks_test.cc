@@ -10,6 +10,7 @@
 
 #include "base/axes.h"
 #include "base/thread_pool.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "runtime/device.h"
 #include "tests/models/image_training.h"
 #include "tests/parallel/test_mesh.h"
@@ -37,6 +38,7 @@ ImageRun Alone(const models::Values& settings, int64_t micro_batch, int64_t accu
   const auto device = MakeTestDevice(pool);
   CompileOptions options = Options(micro_batch, accumulate);
   options.device = device->kind();
+  options.capability = runtime::PresentCapability();
   Session session(Compile(*model, options), *device);
   return RunImages(session, *model, micro_batch * accumulate, steps);
 }
@@ -50,6 +52,7 @@ ImageRun Together(TestMesh& mesh, const models::Values& settings, CompileOptions
   options.mesh = position.mesh;
   options.rank = position.rank;
   options.device = mesh.device().kind();
+  options.capability = runtime::PresentCapability();
   runtime::ExecutorOptions executor{.check_arena = true};
   executor.communicators = mesh.ranks().communicators();
   Session session(Compile(*model, options), mesh.device(), executor, {}, mesh.ranks().groups());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/axes.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "runtime/ranks/mesh_ranks.h"
 #include "tests/parallel/compare_training.h"
 #include "tests/parallel/test_mesh.h"
@@ -75,6 +76,7 @@ TEST(ThirdAxis, AllItsRanksServeWeights) {
   const auto device = MakeTestDevice(pool);
   CompileOptions options;
   options.device = device->kind();
+  options.capability = runtime::PresentCapability();
   options.sequence = 16;
   const TempFolder alone, shared;
   Session one(Compile(*model, options), *device);

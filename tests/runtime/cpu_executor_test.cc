@@ -112,7 +112,7 @@ TEST(CpuExecutor, PlannedMemoryGivesTheSameBitsAsMemoryApart) {
     options.nodes = 10 + static_cast<int>(seed);
     options.host_tensors = seed % 3 == 0;
     Program program = RandomProgram(seed, options);
-    AddWorkspaces(program, pool.size());
+    AddWorkspaces(program, {.threads = pool.size()});
     const memory::MemoryPlan plan = PlanOf(program);
     const Layout& layout = plan.programs[0].layout;
 
@@ -155,7 +155,7 @@ TEST(CpuExecutor, ARunAllocatesNothing) {
   ThreadPool pool(2);
   MeetBothThreads(pool);
   Program program = RandomProgram(5, {.nodes = 60});
-  AddWorkspaces(program, pool.size());
+  AddWorkspaces(program, {.threads = pool.size()});
   const memory::MemoryPlan plan = PlanOf(program);
   for (bool instruments : {false, true}) {
     ExecutorOptions options;
@@ -244,7 +244,7 @@ TEST(CpuExecutor, PoisonReachesThoseWhoReadTheDead) {
   const Value c = g.Emit("test_mix", {ghost}, kTen, "c", {true, false})[0];
   p.mutable_tensor(c).role = Role::kMetric;
   ThreadPool pool(1);
-  AddWorkspaces(p, 1);
+  AddWorkspaces(p, {.threads = 1});
   Layout layout = Apart(p);
   layout.offsets[ghost] = layout.offsets[a];
   auto first = [&](ExecutorOptions options) {
@@ -277,7 +277,7 @@ TEST(CpuExecutor, PoisonReachesOutputsLeftUnwritten) {
 TEST(CpuExecutor, ProfileCountsTimePerOp) {
   ThreadPool pool(1);
   Program program = RandomProgram(2);
-  AddWorkspaces(program, 1);
+  AddWorkspaces(program, {.threads = 1});
   ExecutorOptions options;
   options.profile = true;
   Bench bench(program, PlanOf(program).programs[0].layout, pool, options);
@@ -304,7 +304,7 @@ TEST(CpuExecutor, AddressesOfWhatTheHostMayTouch) {
   const Value w = g.Persistent("w", Role::kParameter, Float32(4));
   g.Emit("test_mix", {w}, kTen, "a", {true, false});
   ThreadPool pool(1);
-  AddWorkspaces(p, 1);
+  AddWorkspaces(p, {.threads = 1});
   Bench bench(p, PlanOf(p).programs[0].layout, pool);
   EXPECT_EQ(bench.executor().address("w"), bench.arena().data());
   EXPECT_EQ(bench.executor().type("w"), Float32(4));
@@ -324,7 +324,7 @@ TEST(CpuExecutor, RefusesWhatItCannotRun) {
     return MessageOf<InternalError>([&] { CpuExecutor executor(p, layout, arena, nullptr, pool); });
   };
   ExpectMessage(error(Apart(p), 4096), {"node 1", "workspace", "want 40"});
-  AddWorkspaces(p, 1);
+  AddWorkspaces(p, {.threads = 1});
   EXPECT_EQ(error(Apart(p), 4096), std::nullopt);
   ExpectMessage(error(Apart(p), 64), {"train", "does not fit"});
   Layout bad = Apart(p);
@@ -340,13 +340,13 @@ TEST(Workspaces, NamedAndSizedAsTheKernelWants) {
   g.set_scope("head");
   const Value a = g.Emit1("test_source", {}, kTen, "a");
   g.Emit1("test_mix", {a}, {{"n", int64_t{33}}}, "b");
-  EXPECT_TRUE(AddWorkspaces(p, 2));
+  EXPECT_TRUE(AddWorkspaces(p, {.threads = 2}));
   const Tensor& workspace = p.tensor(p.Require("head.test_mix.workspace"));
   EXPECT_EQ(workspace.bytes(), 33 * 4);
   EXPECT_EQ(workspace.role, Role::kWorkspace);
   EXPECT_EQ(p.nodes()[1].workspace, p.Require("head.test_mix.workspace"));
   EXPECT_EQ(p.nodes()[0].workspace, graph::kNoTensor);
-  EXPECT_FALSE(AddWorkspaces(p, 2));
+  EXPECT_FALSE(AddWorkspaces(p, {.threads = 2}));
 }
 
 // What a program keeps for another one, up to its last reader there.

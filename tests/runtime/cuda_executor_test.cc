@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "gpu/capability.h"
 #include "graph/builder.h"
 #include "memory/plan.h"
 #include "ops/data_movement/copy.h"
@@ -42,7 +43,9 @@ class Bench {
  public:
   Bench(Device& device, Program program, ExecutorOptions options = {})
       : program_(std::move(program)) {
-    AddWorkspaces(program_, device.pool().size(), device.kind());
+    AddWorkspaces(
+        program_,
+        {.kind = device.kind(), .threads = device.pool().size(), .gpu = gpu::CurrentCapability()});
     plan_ = PlanOf(program_, device.kind());
     memory_ = device.Allocate(plan_.arena_bytes, plan_.host_arena_bytes);
     const DeviceMemory::BoundProgram bound{&program_, &plan_.programs[0].layout};

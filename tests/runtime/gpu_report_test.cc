@@ -22,7 +22,7 @@ GpuReport Sound() {
   report.libraries = {{"cuBLASLt", "13.1.0", "13.1.0"}, {"NCCL", "", ""}};
   GpuFacts gpu;
   gpu.name = "NVIDIA H200";
-  gpu.major = 9;
+  gpu.capability = {9, 0};
   gpu.total_bytes = 140 * kGiB;
   gpu.free_bytes = 139 * kGiB;
   gpu.visible = gpu.has_code = true;
@@ -78,8 +78,7 @@ TEST(GpuReport, AllGpusHidden) {
 
 TEST(GpuReport, AGpuWithoutCode) {
   GpuReport report = Sound();
-  report.gpus[0].major = 8;
-  report.gpus[0].minor = 6;
+  report.gpus[0].capability = {8, 6};
   report.gpus[0].has_code = false;
   ExpectProblem(report, true, {"8.6", "(it has: 90)", "CUDA_ARCHITECTURES=86"});
   report.gpus.push_back(Sound().gpus[0]);  // another GPU can do the work

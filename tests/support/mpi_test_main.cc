@@ -32,6 +32,7 @@ int main(int argc, char** argv) {
   plimsoll::runtime::World world;
   plimsoll::world = &world;
   if (plimsoll::TestsOnGpus()) world.ChooseOwnGpu();
+  plimsoll::ActAsNamedGpu();
   // Rank 0 reports passing tests; the others report only failures.
   if (world.rank() != 0) testing::GTEST_FLAG(brief) = true;
   testing::InitGoogleTest(&argc, argv);

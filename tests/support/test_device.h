@@ -12,6 +12,10 @@ namespace plimsoll {
 // PLIMSOLL_TEST_DEVICE=cuda in the environment, and else train on CPUs.
 bool TestsOnGpus();
 
+// Lets this process's tests choose kernels as on the GPU that PLIMSOLL_TEST_ACT_AS names ("8.6"),
+// if it is set (base/compute_capability.h).
+void ActAsNamedGpu();
+
 // The pool must outlive the device.
 std::unique_ptr<runtime::Device> MakeTestDevice(ThreadPool& pool);
 

@@ -61,7 +61,7 @@ TEST(ConfigFor, OfEveryGpuTakesThePrecisionItHasAndFitsItsMemory) {
     EXPECT_NE(gpu::FindPeakRates(gpu.name), nullptr);
     const RunConfig config = Loaded(Written(gpu.key, ""));
     EXPECT_EQ(config.device, config::Device::kCuda);
-    EXPECT_EQ(config.amp.dtype, gpu.major >= 8 ? Dtype::kBf16 : Dtype::kFp16);
+    EXPECT_EQ(config.amp.dtype, gpu.capability.major >= 8 ? Dtype::kBf16 : Dtype::kFp16);
     EXPECT_EQ(config.memory.budget->bytes, gpu.memory_bytes() * 9 / 10 >> 30 << 30);
     EXPECT_LE(TakenBy(config), config.memory.budget->bytes);
   }
@@ -219,8 +219,7 @@ TEST(ConfigFor, WithoutADeviceIsForWhatIsHere) {
   gpus.architectures = "75";
   runtime::GpuFacts gpu;
   gpu.name = "Tesla T4";
-  gpu.major = 7;
-  gpu.minor = 5;
+  gpu.capability = {7, 5};
   gpu.total_bytes = int64_t{15} << 30;
   gpu.visible = true;
   gpus.gpus = {gpu};

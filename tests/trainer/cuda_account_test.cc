@@ -26,6 +26,7 @@ CompileOptions OptionsOf(const TinyRun& run) {
   options.micro_batch = run.micro_batch;
   options.sequence = run.sequence;
   options.device = runtime::DeviceKind::kCuda;
+  options.capability = runtime::PresentCapability();
   return options;
 }
 

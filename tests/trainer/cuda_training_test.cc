@@ -12,6 +12,7 @@
 
 #include "checkpointing/retention_policy.h"
 #include "ops/cuda/choices/choice_options.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "tests/support/needs_cuda.h"
 #include "tests/trainer/tiny_session.h"
 
@@ -394,6 +395,7 @@ TEST(CudaSession, MetricsArriveInOrderWhileTheHostIsAhead) {
   options.micro_batch = run.micro_batch;
   options.sequence = run.sequence;
   options.device = device->kind();
+  options.capability = runtime::PresentCapability();
   Session session(Compile(*model, options), *device);
   session.Initialize(*model, 1);
   std::vector<double> losses;

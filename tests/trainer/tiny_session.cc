@@ -10,6 +10,7 @@
 #include "adapters/modules_to_save.h"
 #include "base/thread_pool.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/gpu_memory.h"
 #include "trainer/resolve/muon_matrices.h"
 
 namespace plimsoll::trainer {
@@ -63,6 +64,7 @@ CompileOptions OptionsOf(const TinyRun& run, const models::Model& model,
   options.init_loss_scale = run.init_loss_scale;
   options.checkpointing = run.checkpointing;
   options.device = device;
+  options.capability = runtime::PresentCapability();
   options.threads = run.threads;
   options.without = run.without;
   options.added_pass = run.added_pass;

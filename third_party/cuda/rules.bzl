@@ -78,7 +78,7 @@ def cuda_library(name, srcs = [], cuda_srcs = [], float8_srcs = [], hopper_srcs 
       cuda_srcs: .cu files, for nvcc; compiled a few at a time (tools/merged.bzl).
       float8_srcs: .cu files that convert to or from 8-bit floats, for which 8.9 has instructions and 8.0 has none.
       hopper_srcs: .cu files with instructions that only compute capability 9.0 has.
-      cuda_apart: those that are compiled alone: Hopper's always are.
+      cuda_apart: those .cu files that are compiled alone: Hopper's always are.
       hdrs: headers of both.
       textual_hdrs: .cuh files.
       copts: flags of nvcc.

@@ -504,6 +504,7 @@ struct DebugConfig {
   // Detect with canaries, and report, the arena bytes really used.
   bool check_arena = false;
   bool host_apart = false;  // on a CPU: plan as if the host had a separate memory
+  std::string act_as;       // compute capability, "8.6": choose kernels as on such a GPU
 
   bool operator==(const DebugConfig&) const = default;
 };

@@ -579,6 +579,10 @@ void RunKeys(std::vector<Key>& keys) {
   debug.Add("host_apart", &D::host_apart,
             "On a CPU: plan as if the host's memory were another one, as with a GPU, to try a "
             "GPU's choices of places.");
+  debug.Add("act_as", &D::act_as,
+            "On a GPU: choose kernels, and their memory, as on GPUs of this compute capability "
+            "(`8.6`: an RTX 3090), to try what they would run. The GPU must run the build's code "
+            "all the same.");
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ struct Target {
   std::string name;      // "NVIDIA H200", "CPU"
   std::string key = {};  // key in trainer/resolve/known_gpus.h; empty means this machine's device
   bool gpu = false;
-  int major = 0, minor = 0;  // compute capability
+  ComputeCapability capability = {};
   std::string budget;  // the default budget: 90 % of the GPU's memory, 80 % of the machine's memory
   std::string budget_why;
   std::string code = {};  // text: whether this build can run on the GPU

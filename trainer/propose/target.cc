@@ -12,35 +12,34 @@ namespace plimsoll::trainer {
 namespace {
 
 std::string CapabilityText(const Target& target) {
-  return fmt::format("compute capability {}.{}", target.major, target.minor);
+  return "compute capability " + target.capability.text();
 }
 
-std::string CodeText(int major, int minor, const runtime::GpuReport& gpus) {
-  const int number = 10 * major + minor;
-  if (runtime::HasCodeFor(gpus, major, minor)) return "this build has code for it";
+std::string CodeText(ComputeCapability capability, const runtime::GpuReport& gpus) {
+  const int number = 10 * capability.major + capability.minor;
+  if (runtime::HasCodeFor(gpus, capability)) return "this build has code for it";
   if (number < 75) return "no build has code for it: CUDA 13 begins at compute capability 7.5";
   return fmt::format("{}: build with --config=cuda --repo_env=CUDA_ARCHITECTURES={}",
                      gpus.cuda_build ? "this build has no code for it" : "this build has no CUDA",
                      number);
 }
 
-Target GpuTarget(const std::string& name, int major, int minor, int64_t bytes,
+Target GpuTarget(const std::string& name, ComputeCapability capability, int64_t bytes,
                  const runtime::GpuReport& gpus) {
   const int64_t gib = static_cast<int64_t>(kGpuShare * static_cast<double>(bytes)) >> 30;
   return {.name = name,
           .gpu = true,
-          .major = major,
-          .minor = minor,
+          .capability = capability,
           .budget = fmt::format("{}GiB", gib),
           .budget_why = fmt::format("90 % of the GPU's {}.", FormatBytes(bytes)),
-          .code = CodeText(major, minor, gpus)};
+          .code = CodeText(capability, gpus)};
 }
 
 void ChoosePrecision(const Target& target, Choices& choices) {
   if (!target.gpu) {
     choices.Set("amp.dtype", "fp32",
                 "A CPU computes in float32: bf16 would save memory, and no time.");
-  } else if (target.major >= 8) {
+  } else if (target.capability.major >= 8) {
     choices.Set("amp.dtype", "bf16",
                 "16-bit products at the tensor cores' full rate and with float32's range, so that "
                 "no loss scaling is needed; master weights are float32.");
@@ -57,12 +56,12 @@ void ChoosePrecision(const Target& target, Choices& choices) {
 Target TargetOf(const std::string& device, const runtime::GpuReport& gpus) {
   if (device.empty()) {
     for (const runtime::GpuFacts& gpu : gpus.gpus) {
-      if (gpu.visible) return GpuTarget(gpu.name, gpu.major, gpu.minor, gpu.total_bytes, gpus);
+      if (gpu.visible) return GpuTarget(gpu.name, gpu.capability, gpu.total_bytes, gpus);
     }
   }
   if (!device.empty() && device != "cpu") {
     const KnownGpu& gpu = RequireGpu(device);
-    Target target = GpuTarget(gpu.name, gpu.major, gpu.minor, gpu.memory_bytes(), gpus);
+    Target target = GpuTarget(gpu.name, gpu.capability, gpu.memory_bytes(), gpus);
     target.key = gpu.key;
     return target;
   }

@@ -9,16 +9,7 @@
 namespace plimsoll::trainer {
 namespace {
 
-constexpr int kFirstWithBf16 = 8;  // major number of the compute capability
-
-// Whether it is known of a GPU of this name that it has no such units.
-bool LacksBf16(const std::string& gpu) {
-  try {
-    return RequireGpu(gpu).major < kFirstWithBf16;
-  } catch (const UserError&) {
-    return false;
-  }
-}
+constexpr ComputeCapability kFirstWithBf16{8, 0};
 
 }  // namespace
 
@@ -26,7 +17,7 @@ void WarnOfBf16(config::Loaded& loaded) {
   const config::RunConfig& config = loaded.config;
   if (config.amp.dtype != config::Dtype::kBf16) return;
   const std::string gpu = GpuFrom(config);
-  if (gpu.empty() || !LacksBf16(gpu)) return;
+  if (gpu.empty() || CapabilityFrom(config) >= kFirstWithBf16) return;
   loaded.warnings.push_back(
       fmt::format("{}: amp.dtype: the matrix units of the {} multiply fp16 and no bf16, so that "
                   "products take longer than predicted; use fp16",

@@ -414,6 +414,7 @@ CompileOptions CompileFrom(const config::RunConfig& config, const models::Model&
   options.init_loss_scale = config.amp.init_scale;
   options.checkpointing = CheckpointingFrom(config);
   options.device = DeviceFrom(config);
+  options.capability = CapabilityFrom(config);
   PlaceInputs(config, options);
   if (!config.checkpointing.offload.empty()) options.gpu = GpuFrom(config);
   options.threads = ThreadsFrom(config);

@@ -5,12 +5,14 @@
 #include <span>
 #include <string>
 
+#include "base/compute_capability.h"
+
 namespace plimsoll::trainer {
 
 struct KnownGpu {
-  const char* key;     // the name on the command line: "h200"
-  const char* name;    // "NVIDIA H200"
-  int major, minor;    // compute capability
+  const char* key;   // the name on the command line: "h200"
+  const char* name;  // "NVIDIA H200"
+  ComputeCapability capability;
   int64_t sold_gb;     // gigabytes of memory that the maker states
   int64_t memory_mib;  // memory that the driver reports; less if error correction takes some of it
 

@@ -49,6 +49,7 @@ memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program*
   const memory::Budget budget = BudgetOf(config);
   if (budget.device != memory::Budget::kNone) options.scratch_bytes = budget.device;
   if (DeviceFrom(config) == runtime::DeviceKind::kCuda) {
+    ActAsAsked(config);
     memory::CostModel cost = CalibrateGpu(programs, budget.profile.device, options);
     if (const auto link = KnownLink(config)) cost.SetLink(*link);
     cost.SetMesh(MeshFrom(config));

@@ -77,11 +77,22 @@ int64_t ArenaBytes(const config::RunConfig& config, const memory::MemoryPlan& pl
 std::unique_ptr<runtime::Device> MakeDevice(const config::RunConfig& config, ThreadPool& pool) {
   if (DeviceFrom(config) == runtime::DeviceKind::kCpu) return runtime::MakeCpuDevice(pool);
   try {
+    ActAsAsked(config);
     return runtime::MakeCudaDevice(pool);
   } catch (const UserError& error) {
     throw UserError(config.Origin("device") + ": " + error.what(), error.code());
   }
 }
+
+namespace {
+
+// What debug.act_as or ActAs names.
+std::optional<ComputeCapability> ActedBy(const config::RunConfig& config) {
+  const auto asked = ParseComputeCapability(config.debug.act_as);
+  return asked ? asked : ActedCapability();
+}
+
+}  // namespace
 
 std::optional<Card> CardFrom(const config::RunConfig& config) {
   if (!config.planned_gpu.empty()) {
@@ -91,7 +102,9 @@ std::optional<Card> CardFrom(const config::RunConfig& config) {
   const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
   if (!meter) return std::nullopt;
   const runtime::GpuMemory memory = meter->Measure();
-  return Card{memory.gpu, memory.total};
+  const auto acted = ActedBy(config);
+  return Card{acted ? fmt::format("{} as {}", memory.gpu, acted->text()) : memory.gpu,
+              memory.total};
 }
 
 std::string GpuFrom(const config::RunConfig& config) {
@@ -100,13 +113,23 @@ std::string GpuFrom(const config::RunConfig& config) {
   return card ? card->name : memory::BuiltInGpuProfile().device;
 }
 
+void ActAsAsked(const config::RunConfig& config) {
+  if (const auto acted = ParseComputeCapability(config.debug.act_as)) ActAs(*acted);
+}
+
+ComputeCapability CapabilityFrom(const config::RunConfig& config) {
+  if (const auto acted = ActedBy(config)) return *acted;
+  if (!config.planned_gpu.empty()) return RequireGpu(config.planned_gpu).capability;
+  return runtime::PresentCapability();
+}
+
 void RequireFp8Units(const config::RunConfig& config) {
   if (config.amp.fp8_recipe == config::Fp8Recipe::kNone) return;
   const std::string gpu = GpuFrom(config);
-  if (gpu.empty() || memory::DeviceRates::Gpu(gpu).multiplies_codes()) return;
+  if (gpu.empty() || CapabilityFrom(config).multiplies_float8()) return;
   std::vector<const char*> others;
   for (const KnownGpu& known : KnownGpus()) {
-    if (memory::DeviceRates::Gpu(known.name).multiplies_codes()) others.push_back(known.key);
+    if (known.capability.multiplies_float8()) others.push_back(known.key);
   }
   throw config.Error("amp.fp8.recipe",
                      fmt::format("{} needs matrix units for 8-bit floats, which the {} doesn't "
@@ -126,7 +149,8 @@ bool SharesParameters(config::RunConfig config) {
 }  // namespace
 
 Mesh MeshFrom(const config::RunConfig& config) {
-  // Data ranks reduce maxima of tensors with delayed scales, and of weights whose codes they gather.
+  // Data ranks reduce maxima of tensors with delayed scales, and of weights whose codes they
+  // gather.
   const bool codes = config.amp.fp8_recipe != config::Fp8Recipe::kNone &&
                      config.parallel.zero.value_or(0) == 3 &&
                      config.memory.weights != config::PlaceOrAuto::kHost;

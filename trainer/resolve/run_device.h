@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/compute_capability.h"
 #include "base/mesh.h"
 #include "base/thread_pool.h"
 #include "memory/plan.h"
@@ -48,11 +49,16 @@ struct Card {
   std::string name;
   int64_t memory_bytes;
 };
-// The GPU that `config` names, or else this machine's GPU; nullopt if this machine has no GPU.
+// The GPU that `config` names, or else this machine's GPU, "NVIDIA H200 as 8.6" with debug.act_as;
+// nullopt if this machine has no GPU.
 std::optional<Card> CardFrom(const config::RunConfig& config);
 // The name of the GPU for which `config` plans: the GPU that it names, or this machine's GPU, or
 // else an NVIDIA H200. Empty on the CPU.
 std::string GpuFrom(const config::RunConfig& config);
+// Makes this process act as debug.act_as says. Whatever runs kernels calls it before.
+void ActAsAsked(const config::RunConfig& config);
+// The compute capability for which `config` plans: debug.act_as, or that of the same GPU.
+ComputeCapability CapabilityFrom(const config::RunConfig& config);
 
 // Throws a UserError if the run has 8-bit linear layers and its GPU has no matrix units for them.
 void RequireFp8Units(const config::RunConfig& config);

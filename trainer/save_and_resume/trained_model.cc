@@ -257,6 +257,7 @@ CompileOptions InferenceOptions(const TrainedModel& trained, const std::string& 
   options.train = false;
   options.sequence = trained.config().model.sequence();
   options.device = DeviceFrom(trained.config());
+  options.capability = CapabilityFrom(trained.config());
   options.threads = ThreadsFrom(trained.config());
   options.dump_directory = trained.config().debug.dump_programs;
   return options;

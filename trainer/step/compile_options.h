@@ -12,6 +12,7 @@
 #include "adapters/lora.h"
 #include "amp/precision_policy.h"
 #include "base/axes.h"
+#include "base/compute_capability.h"
 #include "base/mesh.h"
 #include "checkpointing/retention_policy.h"
 #include "graph/autodiff.h"
@@ -85,6 +86,7 @@ struct CompileOptions {
   bool draft = false;
   double init_loss_scale = 65536;  // initial loss scale, if the update scales the loss
   runtime::DeviceKind device = runtime::DeviceKind::kCpu;
+  ComputeCapability capability;  // of the GPU
   // The GPU whose built-in rates predict the time of copies of offloaded activations.
   std::string gpu;
   // Fuse GELU's gradient into the matrix product before it; only on a GPU and in 16 bits.

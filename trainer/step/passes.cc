@@ -46,16 +46,15 @@ using graph::Program;
 // Makes kernels' scratch memory tensors of the program.
 class Workspaces : public graph::Pass {
  public:
-  Workspaces(runtime::DeviceKind device, int threads) : device_(device), threads_(threads) {}
+  explicit Workspaces(const runtime::PlannedDevice& device) : device_(device) {}
   std::string_view name() const override { return "workspaces"; }
   graph::Contract contract() const override { return {.gives = {Fact::kScratched}, .spoils = {}}; }
   graph::PassResult Run(Program& program) override {
-    return {runtime::AddWorkspaces(program, threads_, device_), "scratch of kernels added"};
+    return {runtime::AddWorkspaces(program, device_), "scratch of kernels added"};
   }
 
  private:
-  runtime::DeviceKind device_;
-  int threads_;
+  runtime::PlannedDevice device_;
 };
 
 // Replaces a pass that debug.without names.
@@ -225,7 +224,8 @@ const std::vector<PassRow>& PassTable() {
       {"loss_by_loss", {kFinish}, "training, one micro-step a program", IsNotJoined,
        [](M m, Slice) { return New<graph::LossByLoss>(m.purpose.metrics.front()); }},
       {"workspaces", {kFinish, kJoin, kUpdates, kParts}, "", NeedsScratch,
-       [](M m, Slice) { return New<Workspaces>(m.options.device, m.options.threads); }},
+       [](M m, Slice) { return New<Workspaces>(runtime::PlannedDevice{
+             m.options.device, m.options.threads, m.options.capability}); }},
   };
   // clang-format on
   return table;

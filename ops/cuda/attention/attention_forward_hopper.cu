@@ -22,6 +22,7 @@
 // Bytes: q and out once, k and v once for every unit, mostly from L2; 4 for lse of each query.
 #include <cmath>
 
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_forward_hopper.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
@@ -370,9 +371,7 @@ void LaunchHopperForward(const AttentionForwardArguments<T>& a, int processors, 
     h.units = h.tiles * h.batch * h.heads;
     auto* const kernel =
         &HopperForwardKernel<T, kPieces, kDropout, kRanges, std::decay_t<decltype(cap)>>;
-    gpu::Check(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
-        "cudaFuncSetAttribute");
+    gpu::AllowSharedMemory(kernel, Memory::kBytes);
     const auto blocks = static_cast<unsigned>(std::min(h.units, processors));
     kernel<<<blocks, Memory::kThreads, Memory::kBytes, stream>>>(h, cap);
   };

@@ -9,6 +9,7 @@
 // warpgroups on a multiprocessor hide each other's waits. Every gradient has one writer; therefore
 // 7 products are computed instead of 5. Bytes: k and v (q and dout) once for every 64 queries
 // (keys), from L2.
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
@@ -350,8 +351,7 @@ void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t s
   const auto launch = [&]<int kPieces, bool kDropout, bool kRanges>() {
     const auto start = [&](auto kernel, int64_t heads, const char* name) {
       constexpr int kBytes = HopperTiles<kPieces>::kBytes;
-      gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes),
-                 "cudaFuncSetAttribute");
+      gpu::AllowSharedMemory(kernel, kBytes);
       const dim3 blocks(static_cast<unsigned>((a.sequence + 63) / 64), static_cast<unsigned>(heads),
                         static_cast<unsigned>(a.batch));
       kernel<<<blocks, kWarpgroup, kBytes, stream>>>(a);
@@ -366,16 +366,6 @@ void LaunchHopperBackward(const AttentionBackwardArguments<T>& a, cudaStream_t s
                              a.head <= 64 ? launch.template operator()<1, kDropout, kRanges>()
                                           : launch.template operator()<2, kDropout, kRanges>();
                            });
-}
-
-bool HasHopperBackward() {
-  static const bool has = [] {
-    cudaFuncAttributes attributes{};
-    gpu::Check(cudaFuncGetAttributes(&attributes, &HopperDqKernel<__nv_bfloat16, 1, false, false>),
-               "cudaFuncGetAttributes");
-    return attributes.numRegs > 64;  // an empty kernel uses hardly any registers
-  }();
-  return has;
 }
 
 template void LaunchHopperBackward(const AttentionBackwardArguments<__nv_bfloat16>&, cudaStream_t);

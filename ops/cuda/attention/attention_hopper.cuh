@@ -11,9 +11,6 @@
 
 namespace plimsoll::ops {
 
-// Whether this build has code for sm_90a, not just for sm_90.
-bool HasHopperBackward();
-
 // For calls with dropout, with ranges that limit queries, or with a soft cap; for heads up to 256
 // wide, __nv_bfloat16 and __half. Queries, keys and values must be packed, one sequence after
 // another, and have no position.

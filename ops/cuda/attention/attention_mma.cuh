@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "base/compute_capability.h"
 #include "ops/cuda/attention/attention_backward.cuh"
 #include "ops/cuda/attention/attention_forward.cuh"
 #include "ops/cuda/attention/attention_softcap.cuh"
@@ -30,8 +31,8 @@ int64_t MmaBackwardMemory(int64_t head);
 
 // Whether the kernels below support heads of this width on this GPU.
 template <typename T>
-bool HasMmaAttention(int64_t head, const cudaDeviceProp& gpu) {
-  const auto room = static_cast<int64_t>(gpu.sharedMemPerBlockOptin);
+bool HasMmaAttention(int64_t head, ComputeCapability gpu) {
+  const int64_t room = gpu.shared_bytes();
   return gpu.major >= 8 && head % 8 == 0 && head <= kMmaAttentionHead &&
          MmaForwardMemory<T>(head) <= room && MmaBackwardMemory<T>(head) <= room;
 }

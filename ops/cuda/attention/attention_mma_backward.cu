@@ -18,6 +18,7 @@
 // Bytes: k and v (q and dout) once for each thread block, mostly from L2.
 #include <algorithm>
 
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_mma.cuh"
 #include "ops/cuda/attention/attention_mma_tiles.cuh"
@@ -538,9 +539,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
 template <typename Shape, typename T, typename Kernel, typename Softcap>
 void Launch(Kernel kernel, const AttentionBackwardArguments<T>& a, const Softcap& softcap,
             int64_t heads, int64_t rows, int threads, const char* name, cudaStream_t stream) {
-  gpu::Check(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes),
-      "cudaFuncSetAttribute");
+  gpu::AllowSharedMemory(kernel, Shape::kBytes);
   const int64_t tiles = (a.sequence + rows - 1) / rows;
   kernel<<<static_cast<unsigned>(a.batch * heads * tiles), threads, Shape::kBytes, stream>>>(
       a, softcap);

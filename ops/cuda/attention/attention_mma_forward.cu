@@ -5,6 +5,7 @@
 // the next keys and values are copied while the current ones are multiplied. FLOPs: 4·hd for each
 // score of the tiles that the mask does not hide. Bytes: q and out once, k and v once for each
 // thread block, mostly from L2.
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_mma.cuh"
 #include "ops/cuda/attention/attention_mma_tiles.cuh"
@@ -199,9 +200,7 @@ template <typename T, int kWidth, bool kDropout, bool kRanges, typename Softcap>
 void Launch(const AttentionForwardArguments<T>& a, const Softcap& softcap, cudaStream_t stream) {
   using Shape = ForwardShape<T, kWidth>;
   const auto kernel = &MmaForwardKernel<T, kWidth, kDropout, kRanges, Softcap>;
-  gpu::Check(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kBytes),
-      "cudaFuncSetAttribute");
+  gpu::AllowSharedMemory(kernel, Shape::kBytes);
   const int64_t tiles = (a.queries + Shape::kQueries - 1) / Shape::kQueries;
   kernel<<<static_cast<unsigned>(a.batch * a.heads * tiles), kMmaThreads, Shape::kBytes, stream>>>(
       a, softcap);

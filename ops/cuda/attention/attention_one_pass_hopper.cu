@@ -27,6 +27,7 @@
 //
 // Bytes: q, dout, lse and δ once for every 128 keys and k and v once for every unit, mostly from
 // L2; 32 KB for dk and dv of 64 keys there and back, for each unit but one; out and dout once.
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
@@ -419,15 +420,12 @@ void LaunchOnePassBackward(const AttentionBackwardArguments<T>& a, const OnePass
   o.causal = a.causal;
   LaunchAttentionRows<8>(a, o.rows, pass.tiles, o.counters, pass.counters, stream);
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(pass.units, processors));
-  DispatchDropoutAndMask(
-      a.dropout.rng != nullptr, a.ranges.cuts(), a.lengths != nullptr,
-      [&]<bool kDropout, bool kRanges, bool kPadded>() {
-        auto* const kernel = &OnePassKernel<T, kDropout, kRanges, kPadded>;
-        gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                        Memory::kBytes),
-                   "cudaFuncSetAttribute");
-        kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
-      });
+  DispatchDropoutAndMask(a.dropout.rng != nullptr, a.ranges.cuts(), a.lengths != nullptr,
+                         [&]<bool kDropout, bool kRanges, bool kPadded>() {
+                           auto* const kernel = &OnePassKernel<T, kDropout, kRanges, kPadded>;
+                           gpu::AllowSharedMemory(kernel, Memory::kBytes);
+                           kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o);
+                         });
   gpu::CheckLaunch("attention_backward: one pass");
 }
 

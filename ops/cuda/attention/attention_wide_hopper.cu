@@ -24,6 +24,7 @@
 // Bytes: k and v once for each part of the heads; q, dout, lse and δ once for every 128 keys,
 // mostly from L2; 32 KB for dq of 64 queries there for every 128 keys, and back once; 128 KB for dk
 // and dv of 128 keys there and back for each part but one; out and dout once.
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
 #include "ops/cuda/attention/attention_hopper.cuh"
@@ -386,9 +387,7 @@ void LaunchWideBackward(const AttentionBackwardArguments<T>& a, const WideAttent
   const auto blocks = static_cast<unsigned>(std::min<int64_t>(w.units, processors));
   const auto launch = [&]<bool kDropout, bool kRanges, bool kPadded>(const auto& cap) {
     auto* const kernel = &WideKernel<T, kDropout, kRanges, kPadded, std::decay_t<decltype(cap)>>;
-    gpu::Check(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
-        "cudaFuncSetAttribute");
+    gpu::AllowSharedMemory(kernel, Memory::kBytes);
     kernel<<<blocks, kThreads, Memory::kBytes, stream>>>(o, cap);
   };
   const bool padded = a.lengths != nullptr;

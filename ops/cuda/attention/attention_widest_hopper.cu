@@ -22,6 +22,7 @@
 //
 // Bytes: dq: q, dout and dq once, k and v once for every 128 queries; dkdv: k, v, dk and dv once, q
 // and dout once for every 64 keys; mostly from L2. 16 for lse and δ of each query.
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/attention/attention_backward_ways.h"
 #include "ops/cuda/attention/attention_dropped_weights.cuh"
@@ -497,8 +498,7 @@ void LaunchWidestBackward(const AttentionBackwardArguments<T>& a, const WidestAt
     w.parts = parts;
     w.units = parts * narrow(a.batch * heads);
     w.next_unit = next_units + pass;
-    gpu::Check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-               "cudaFuncSetAttribute");
+    gpu::AllowSharedMemory(kernel, bytes);
     const auto blocks = static_cast<unsigned>(std::min(w.units, processors));
     kernel<<<blocks, kWidestThreads, bytes, stream>>>(w, cap);
     gpu::CheckLaunch(name);

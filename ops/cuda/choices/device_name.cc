@@ -4,9 +4,10 @@
 
 namespace plimsoll::ops {
 
-std::string NameWithLibrary(const cudaDeviceProp& device, const char* library, size_t version) {
-  return fmt::format("{}, compute capability {}.{}, {} multiprocessors, {} {}", device.name,
-                     device.major, device.minor, device.multiProcessorCount, library, version);
+std::string NameWithLibrary(const gpu::Libraries& libraries, const char* library, size_t version) {
+  return fmt::format("{}, compute capability {}, {} multiprocessors, {} {}",
+                     libraries.properties().name, libraries.capability().text(),
+                     libraries.multiprocessors(), library, version);
 }
 
 }  // namespace plimsoll::ops

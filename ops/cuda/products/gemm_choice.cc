@@ -173,8 +173,7 @@ class GemmChoices {
   Device& DeviceOf(gpu::Libraries& libraries) {
     if (generation_ != ChoiceGeneration()) devices_.clear();
     generation_ = ChoiceGeneration();
-    const std::string name =
-        NameWithLibrary(libraries.properties(), "cublasLt", cublasLtGetVersion());
+    const std::string name = NameWithLibrary(libraries, "cublasLt", cublasLtGetVersion());
     return devices_.try_emplace(name, name).first->second;
   }
 

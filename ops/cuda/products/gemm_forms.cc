@@ -1,23 +1,20 @@
 #include "ops/cuda/products/gemm_forms.h"
 
+#include "gpu/capability.h"
 #include "gpu/check.h"
 
 namespace plimsoll::ops {
 namespace {
 
-int Attribute(cudaDeviceAttr attribute) {
+int Multiprocessors() {
   int device = 0, value = 0;
   gpu::Check(cudaGetDevice(&device), "cudaGetDevice");
-  gpu::Check(cudaDeviceGetAttribute(&value, attribute, device), "cudaDeviceGetAttribute");
+  gpu::Check(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, device),
+             "cudaDeviceGetAttribute");
   return value;
 }
 
 }  // namespace
-
-bool OnHopper() {
-  return Attribute(cudaDevAttrComputeCapabilityMajor) == 9 &&
-         Attribute(cudaDevAttrComputeCapabilityMinor) == 0 && HasHopperGemm();
-}
 
 std::span<const GemmForm> GemmForms() {
   static const std::vector<GemmForm> forms = [] {
@@ -31,9 +28,8 @@ std::span<const GemmForm> GemmForms() {
 }
 
 bool FormTakes(int form, const GemmProblem& problem, const GemmBuffers& buffers) {
-  return form >= 0 && form < static_cast<int>(GemmForms().size()) && OnHopper() &&
-         GemmForms()[static_cast<size_t>(form)].takes(problem, buffers,
-                                                      Attribute(cudaDevAttrMultiProcessorCount));
+  return form >= 0 && form < static_cast<int>(GemmForms().size()) && gpu::OnHopper() &&
+         GemmForms()[static_cast<size_t>(form)].takes(problem, buffers, Multiprocessors());
 }
 
 std::vector<int> FormsFor(const GemmProblem& problem, const GemmBuffers& buffers) {
@@ -46,8 +42,7 @@ std::vector<int> FormsFor(const GemmProblem& problem, const GemmBuffers& buffers
 
 void RunForm(int form, cudaStream_t stream, const GemmProblem& problem,
              const GemmBuffers& buffers) {
-  GemmForms()[static_cast<size_t>(form)].run(stream, problem, buffers,
-                                             Attribute(cudaDevAttrMultiProcessorCount));
+  GemmForms()[static_cast<size_t>(form)].run(stream, problem, buffers, Multiprocessors());
 }
 
 }  // namespace plimsoll::ops

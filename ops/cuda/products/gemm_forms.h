@@ -35,12 +35,6 @@ void RunForm(int form, cudaStream_t stream, const GemmProblem& problem, const Ge
 std::span<const GemmForm> RoundedForms();
 std::span<const GemmForm> GradientForms();
 
-// Whether the current device is a Hopper GPU and this build has code for it.
-bool OnHopper();
-
-// Whether this build has code for sm_90a, not just for sm_90.
-bool HasHopperGemm();
-
 // The product without a library, for the problems that cuBLASLt does not support: simple, correct
 // for any shape, stride and alignment, and slow. Products of codes run here on GPUs without matrix
 // units for them, which are those before compute capability 8.9. (gemm_plain.cu)

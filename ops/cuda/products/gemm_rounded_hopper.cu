@@ -148,16 +148,4 @@ constexpr GemmForm kForms[] = {
 
 std::span<const GemmForm> RoundedForms() { return kForms; }
 
-bool HasHopperGemm() {
-  static const bool has = [] {
-    using Tiling = HopperTiling<__nv_bfloat16, 256, kInner, kInner, kTogether>;
-    cudaFuncAttributes attributes{};
-    gpu::Check(cudaFuncGetAttributes(
-                   &attributes, &HopperGemmKernel<Tiling, StoreRounded<__nv_bfloat16>, WholeTiles>),
-               "cudaFuncGetAttributes");
-    return attributes.numRegs > 64;  // an empty kernel uses hardly any registers
-  }();
-  return has;
-}
-
 }  // namespace plimsoll::ops

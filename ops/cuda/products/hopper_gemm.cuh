@@ -42,6 +42,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "gpu/capability.h"
 #include "gpu/check.h"
 #include "ops/cuda/products/hopper_tiles.cuh"
 #include "ops/cuda/products/wide_products.cuh"
@@ -354,9 +355,7 @@ void LaunchHopperGemm(cudaStream_t stream, const HopperProblem& problem, const O
   p.order = order;
   p.epilogue = epilogue;
   const auto kernel = &HopperGemmKernel<Tiling, Epilogue, Order>;
-  gpu::Check(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Memory::kBytes),
-      "cudaFuncSetAttribute");
+  gpu::AllowSharedMemory(kernel, Memory::kBytes);
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim = {kCluster, 1, 1};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/capability.h"
 #include "ops/cuda/choices/choice_options.h"
 #include "ops/cuda/products/gemm_forms.h"
 
@@ -30,7 +31,7 @@ void ForSlices(const LowGradient& gradient, Body body) {
 // faster by cuBLASLt.
 bool InOneKernel(const gpu::Libraries& libraries, const LowGradient& gradient) {
   const GemmProblem& p = gradient.problem;
-  return CurrentChoiceOptions().gemm_forms && LowGradientRows(p.m, p.n) < p.m && OnHopper() &&
+  return CurrentChoiceOptions().gemm_forms && LowGradientRows(p.m, p.n) < p.m && gpu::OnHopper() &&
          RoundsInEpilogue(gradient, libraries.multiprocessors());
 }
 

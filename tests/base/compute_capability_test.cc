@@ -1,0 +1,39 @@
+#include "base/compute_capability.h"
+
+#include <gtest/gtest.h>
+
+namespace plimsoll {
+namespace {
+
+TEST(ComputeCapability, IsReadAndOrdered) {
+  EXPECT_EQ(ParseComputeCapability("8.6"), (ComputeCapability{8, 6}));
+  EXPECT_EQ(ParseComputeCapability("12.0"), (ComputeCapability{12, 0}));
+  for (const char* text : {"", "8", "8.", ".6", "8.6a", "8.66", "-8.6", "8.-6", " 8.6", "86"}) {
+    EXPECT_EQ(ParseComputeCapability(text), std::nullopt) << text;
+  }
+  EXPECT_LT((ComputeCapability{8, 9}), (ComputeCapability{9, 0}));
+  EXPECT_LT((ComputeCapability{9, 0}), (ComputeCapability{12, 0}));
+  EXPECT_EQ((ComputeCapability{12, 1}).text(), "12.1");
+}
+
+TEST(ComputeCapability, LimitsAreThoseOfTheProgrammingGuide) {
+  EXPECT_EQ((ComputeCapability{7, 5}).shared_bytes(), 64 << 10);
+  EXPECT_EQ((ComputeCapability{8, 0}).shared_bytes(), 163 << 10);
+  EXPECT_EQ((ComputeCapability{8, 6}).shared_bytes(), 99 << 10);
+  EXPECT_EQ((ComputeCapability{8, 9}).shared_bytes(), 99 << 10);
+  EXPECT_EQ((ComputeCapability{9, 0}).shared_bytes(), 227 << 10);
+  EXPECT_EQ((ComputeCapability{10, 0}).shared_bytes(), 227 << 10);
+  EXPECT_EQ((ComputeCapability{12, 0}).shared_bytes(), 99 << 10);
+  EXPECT_EQ((ComputeCapability{99, 0}).shared_bytes(), 99 << 10);
+}
+
+TEST(ComputeCapability, SaysWhatAGpuHas) {
+  EXPECT_TRUE((ComputeCapability{9, 0}).is_hopper());
+  EXPECT_FALSE((ComputeCapability{10, 0}).is_hopper());
+  EXPECT_FALSE((ComputeCapability{8, 6}).multiplies_float8());
+  EXPECT_TRUE((ComputeCapability{8, 9}).multiplies_float8());
+  EXPECT_TRUE((ComputeCapability{12, 0}).multiplies_float8());
+}
+
+}  // namespace
+}  // namespace plimsoll
