@@ -2,9 +2,9 @@
 // and ĝ = dy · weight:
 //   dx = rstd · (ĝ − Σĝ / D − x̂ · Σ(ĝ·x̂) / D) (+ acc),   dweight = Σ_rows dy · x̂,
 //   dbias = Σ_rows dy.
-// With kUnitOffset, which rms_norm may have, 1 + weight replaces the weight. With dropout (kDrop),
-// dx with elements dropped is one more result. With kLargest, the kernel also finds the largest
-// magnitudes of its results as they are stored.
+// With a unit offset, which rms_norm may have, 1 + weight replaces the weight. With dropout, dx
+// with elements dropped is one more result, which needs kDrop. With kLargest, the kernel also finds
+// the largest magnitudes of its results as they are stored.
 //
 // One pass over the rows. One warp takes a row; if the row is longer than kNormBackwardPacks packs
 // of 16 bytes a lane, a few warps share it. A warp fetches its next row into shared memory while it
@@ -45,7 +45,8 @@ struct NormBackward {
   T* dx;         // may be the memory of dy or acc; nullptr if not requested
   int64_t rows;
   int width;
-  float* partials = nullptr;  // [blocks][dweight?][dbias?][width]
+  float offset = NormOffset(false);  // added to the weight
+  float* partials = nullptr;         // [blocks][dweight?][dbias?][width]
   bool dweight = false, dbias = false;
   T* y = nullptr;  // result of the norm, for kernels that recompute it
   const T* bias = nullptr;
@@ -109,8 +110,7 @@ __device__ inline float2 WarpSums(float2 sums) {
 
 // `row_warps`: the number of warps that share a row, next to each other, each with kPacks packs of
 // every lane.
-template <typename T, bool kMean, bool kUnitOffset, bool kAgain, bool kDrop, bool kLargest,
-          int kPacks>
+template <typename T, bool kMean, bool kAgain, bool kDrop, bool kLargest, int kPacks>
 __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
                              1) void NormBackwardKernel(NormBackward<T> p, int row_warps) {
   constexpr int kSize = kPackSize<T>;
@@ -149,7 +149,8 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
     __pipeline_commit();
   };
   const float scale = 1.0f / static_cast<float>(p.width);
-  const uint2 key = kDrop ? PhiloxKey(p.dropout.rng) : uint2{};
+  const bool drops = kDrop && p.dropped != nullptr;
+  const uint2 key = drops ? PhiloxKey(p.dropout.rng) : uint2{};
   const int64_t step = int64_t{gridDim.x} * groups, last = p.rows - 1;
   int64_t row = int64_t{blockIdx.x} * groups + group;
   if (group >= groups) row = p.rows;  // leftover warps, too few for a row
@@ -204,7 +205,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
       ToFloats(*slot(stage, 0, k), x);
       ToFloats(*slot(stage, 1, k), dy);
       load(0, k, weight);
-      ToNormWeights<kUnitOffset>(weight);
+      ToNormWeights(weight, p.offset);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
         const float normal = x[j] * rstd + shift;
@@ -226,7 +227,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
         }
       }
     }
-    if (!kDrop && p.dx == nullptr) continue;
+    if (!drops && p.dx == nullptr) continue;
     sums = WarpSums(sums);
     if (row_warps > 1) {
       if (lane == 0) part_sums[stage][warp] = sums;
@@ -249,7 +250,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
       ToFloats(*slot(stage, 0, k), x);
       ToFloats(*slot(stage, 1, k), dy);
       load(0, k, weight);
-      ToNormWeights<kUnitOffset>(weight);
+      ToNormWeights(weight, p.offset);
       ToFloats(*slot(stage, 2, k), acc);
       float dx[kSize];
 #pragma unroll
@@ -260,7 +261,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
       const Packed rounded = RoundPack<T, kSize>(dx);
       if (!kDrop || p.dx != nullptr) WriteGlobal(p.dx + at, rounded);
       IncludeStored<kLargest>(rounded, p.largest_dx, largest.dx);
-      if constexpr (kDrop) {
+      if (drops) {
         ToFloats(rounded, dx);
         DropElements(p.dropout, key, at, dx);
         const Packed dropped = RoundPack<T, kSize>(dx);
@@ -314,7 +315,7 @@ __global__ __launch_bounds__(NormBackwardWarps(kPacks) * kWarp,
 
 // For any width and alignment: a block takes a row and reads it twice; a thread adds its columns of
 // every row that the block takes to the partial sums in the workspace.
-template <typename T, bool kMean, bool kUnitOffset, bool kAgain, bool kLargest>
+template <typename T, bool kMean, bool kAgain, bool kLargest>
 __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) {
   __shared__ float shared[4][256 / kWarp];
   float* partial = p.partials + int64_t{blockIdx.x} * p.sums() * p.width;
@@ -331,7 +332,7 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
     for (int i = threadIdx.x; i < p.width; i += blockDim.x) {
       const float d = ToFloat(dy[i]);
       const float normal = (ToFloat(x[i]) - mean) * rstd;
-      const float g = d * NormWeight<kUnitOffset>(ToFloat(p.weight[i]));
+      const float g = d * NormWeight(ToFloat(p.weight[i]), p.offset);
       g_sum += g;
       gx_sum += g * normal;
       if (p.dweight) partial[i] += d * normal;
@@ -339,7 +340,7 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
       if constexpr (kAgain) {
         const float bias = p.bias != nullptr ? ToFloat(p.bias[i]) : 0.0f;
         const T y = FromFloat<T>(NormResult(ToFloat(x[i]), mean, rstd,
-                                            NormWeight<kUnitOffset>(ToFloat(p.weight[i])), bias));
+                                            NormWeight(ToFloat(p.weight[i]), p.offset), bias));
         p.y[row * p.width + i] = y;
         IncludeStored<kLargest>(Pack<T, 1>{y}, p.largest_y, largest.y);
       }
@@ -350,7 +351,7 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
     if (p.dx == nullptr && p.dropped == nullptr) continue;
     for (int i = threadIdx.x; i < p.width; i += blockDim.x) {
       const float normal = (ToFloat(x[i]) - mean) * rstd;
-      float d = (ToFloat(dy[i]) * NormWeight<kUnitOffset>(ToFloat(p.weight[i])) - g_mean -
+      float d = (ToFloat(dy[i]) * NormWeight(ToFloat(p.weight[i]), p.offset) - g_mean -
                  normal * gx_mean) *
                 rstd;
       if (p.acc != nullptr) d += ToFloat(p.acc[row * p.width + i]);
@@ -369,18 +370,18 @@ __global__ __launch_bounds__(256) void NormBackwardAnyKernel(NormBackward<T> p) 
 }
 
 // The kernel that handles the call `p`.
-template <typename T, bool kMean, bool kUnitOffset, bool kAgain, bool kLargest, int kPacks>
+template <typename T, bool kMean, bool kAgain, int kPacks>
 auto* NormBackwardKernelOf(const NormBackward<T>& p) {
+  if (p.largest()) return &NormBackwardKernel<T, kMean, kAgain, true, /*kLargest=*/true, kPacks>;
   return p.dropped != nullptr
-             ? &NormBackwardKernel<T, kMean, kUnitOffset, kAgain, /*kDrop=*/true, kLargest, kPacks>
-             : &NormBackwardKernel<T, kMean, kUnitOffset, kAgain, /*kDrop=*/false, kLargest,
-                                   kPacks>;
+             ? &NormBackwardKernel<T, kMean, kAgain, /*kDrop=*/true, false, kPacks>
+             : &NormBackwardKernel<T, kMean, kAgain, /*kDrop=*/false, false, kPacks>;
 }
 
 // out[0] is dweight and out[1] dbias; nullptr: not requested. acc is added to them.
 template <typename T, bool kMean, bool kAgain = false>
 void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* const (&out)[2],
-                        const CudaContext& ctx, bool unit_offset = false) {
+                        const CudaContext& ctx) {
   ColumnSums sums{static_cast<const float*>(ctx.workspace), NormPartials(p.rows), p.width};
   for (int i = 0; i < 2; ++i) {
     if (out[i] == nullptr) continue;
@@ -400,10 +401,8 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
   const int lane_packs = (packs + row_warps * kWarp - 1) / (row_warps * kWarp);
   // Older GPUs have less shared memory.
   const int room = static_cast<int>(ctx.libraries.capability().shared_bytes()) - 1024;
-  const auto launch_packs = [&]<bool kUnitOffset, int kPacks>() {
-    auto* const kernel =
-        p.largest() ? NormBackwardKernelOf<T, kMean, kUnitOffset, kAgain, true, kPacks>(p)
-                    : NormBackwardKernelOf<T, kMean, kUnitOffset, kAgain, false, kPacks>(p);
+  const auto launch = [&]<int kPacks>() {
+    auto* const kernel = NormBackwardKernelOf<T, kMean, kAgain, kPacks>(p);
     const int weights = NormBackwardWeightsShared(kPacks, row_warps);
     const int warps =
         std::min(NormBackwardWarps(kPacks), (room - weights) / NormBackwardWarpShared(kPacks));
@@ -411,22 +410,14 @@ void LaunchNormBackward(NormBackward<T> p, const float* const (&acc)[2], float* 
     gpu::AllowSharedMemory(kernel, shared);
     kernel<<<blocks, warps * kWarp, shared, ctx.stream>>>(p, row_warps);
   };
-  const auto launch = [&]<int kPacks>() {
-    DispatchUnitOffset<kMean>(unit_offset, [&]<bool kUnitOffset>() {
-      launch_packs.template operator()<kUnitOffset, kPacks>();
-    });
-  };
   if (p.width % kSize != 0 || row_warps > NormBackwardWarps(kNormBackwardPacks) ||
       row_warps * NormBackwardWarpShared(kNormBackwardPacks) +
               NormBackwardWeightsShared(kNormBackwardPacks, row_warps) >
           room ||
       !Aligned(p.x, p.weight, p.dy, p.acc, p.dx, p.y, p.bias, p.dropped)) {
-    DispatchUnitOffset<kMean>(unit_offset, [&]<bool kUnitOffset>() {
-      auto* const kernel = p.largest()
-                               ? &NormBackwardAnyKernel<T, kMean, kUnitOffset, kAgain, true>
-                               : &NormBackwardAnyKernel<T, kMean, kUnitOffset, kAgain, false>;
-      kernel<<<blocks, 256, 0, ctx.stream>>>(p);
-    });
+    auto* const kernel = p.largest() ? &NormBackwardAnyKernel<T, kMean, kAgain, true>
+                                     : &NormBackwardAnyKernel<T, kMean, kAgain, false>;
+    kernel<<<blocks, 256, 0, ctx.stream>>>(p);
   } else if (lane_packs <= 2) {
     launch.template operator()<2>();
   } else if (lane_packs == 3) {

@@ -1,8 +1,8 @@
 // Forward kernels of layer_norm and rms_norm, and of both after an addition:
 //   x = a (+ b, rounded to the type of a),   y = (x − mean) · rstd · weight (+ bias).
 // With dropout (kDrop), b's elements are dropped, and rounded, before they are added. rms_norm
-// (kMean false) has no mean: rstd = 1 / √(mean of x² + eps). With kUnitOffset, 1 + weight replaces
-// the weight.
+// (kMean false) has no mean: rstd = 1 / √(mean of x² + eps). With a unit offset, 1 + weight
+// replaces the weight.
 //
 // A row is read once, 16 bytes per thread and load, and stays in registers until it is written: by
 // one warp if 8 such loads are enough (2048 elements of 16 bits), otherwise by a block of 256
@@ -37,7 +37,8 @@ struct NormForward {
   int64_t rows;
   int width;
   float eps;
-  ElementDropout dropout = {};  // dropout of b
+  float offset = NormOffset(false);  // added to the weight
+  ElementDropout dropout = {};       // dropout of b
   // The largest magnitudes of results; nullptr if not requested.
   uint32_t* largest_sum = nullptr;
   uint32_t* largest_y = nullptr;
@@ -80,8 +81,7 @@ constexpr int NormBlock(int threads, bool largest) {
   return threads != kWarp ? kNormBlock : largest ? kNormWarpsLargest : kNormWarps;
 }
 
-template <typename T, bool kMean, bool kUnitOffset, bool kAdd, bool kDrop, bool kLargest,
-          int kThreads, int kPacks>
+template <typename T, bool kMean, bool kAdd, bool kDrop, bool kLargest, int kThreads, int kPacks>
 __global__ __launch_bounds__(NormBlock(kThreads, kLargest)) void NormForwardKernel(
     NormForward<T> p, const T* __restrict__ weight, const T* __restrict__ bias) {
   constexpr int kSize = kPackSize<T>, kBlock = NormBlock(kThreads, kLargest);
@@ -161,7 +161,7 @@ __global__ __launch_bounds__(NormBlock(kThreads, kLargest)) void NormForwardKern
     float values[kSize], w[kSize], result[kSize];
     ToFloats(x[k], values);
     LoadPack<kSize>(weight + i * kSize, w);
-    ToNormWeights<kUnitOffset>(w);
+    ToNormWeights(w, p.offset);
     if (bias != nullptr) {
       LoadPack<kSize>(bias + i * kSize, result);
     } else {
@@ -185,7 +185,7 @@ __global__ __launch_bounds__(NormBlock(kThreads, kLargest)) void NormForwardKern
 
 // The kernel for any width and alignment: a block takes a row. Each thread has the same elements in
 // every pass, so that it reads from `sum` only what it has written itself.
-template <typename T, bool kMean, bool kUnitOffset, bool kAdd, bool kLargest>
+template <typename T, bool kMean, bool kAdd, bool kLargest>
 __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T> p,
                                                                    const T* weight) {
   __shared__ float shared[2][kNormBlock / kWarp];
@@ -219,7 +219,7 @@ __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T
   for (int i = threadIdx.x; i < p.width; i += kNormBlock) {
     const float bias = p.bias != nullptr ? ToFloat(p.bias[i]) : 0.0f;
     const T y = FromFloat<T>(
-        NormResult(ToFloat(x[i]), mean, rstd, NormWeight<kUnitOffset>(ToFloat(weight[i])), bias));
+        NormResult(ToFloat(x[i]), mean, rstd, NormWeight(ToFloat(weight[i]), p.offset), bias));
     p.y[start + i] = y;
     IncludeStored<kLargest>(Pack<T, 1>{y}, p.largest_y, largest_y);
   }
@@ -230,18 +230,18 @@ __global__ __launch_bounds__(kNormBlock) void NormForwardAnyKernel(NormForward<T
   if constexpr (kLargest) AddLargestOfNorm<kNormBlock>(p, largest_sum, largest_y);
 }
 
-template <typename T, bool kMean, bool kUnitOffset, bool kAdd, bool kDrop, bool kLargest>
+template <typename T, bool kMean, bool kAdd, bool kDrop, bool kLargest>
 void LaunchNormForwardRows(const NormForward<T>& p, const T* weight, cudaStream_t stream) {
   constexpr int kSize = kPackSize<T>;
   const int packs = p.width / kSize;
   const auto launch = [&]<int kThreads, int kPacks>() {
     constexpr int kBlock = NormBlock(kThreads, kLargest), kRows = kBlock / kThreads;
-    NormForwardKernel<T, kMean, kUnitOffset, kAdd, kDrop, kLargest, kThreads, kPacks>
+    NormForwardKernel<T, kMean, kAdd, kDrop, kLargest, kThreads, kPacks>
         <<<static_cast<unsigned>((p.rows + kRows - 1) / kRows), kBlock, 0, stream>>>(p, weight,
                                                                                      p.bias);
   };
   if (!TakesNormPacks(p, weight)) {
-    NormForwardAnyKernel<T, kMean, kUnitOffset, kAdd, kLargest>
+    NormForwardAnyKernel<T, kMean, kAdd, kLargest>
         <<<static_cast<unsigned>(p.rows), kNormBlock, 0, stream>>>(p, weight);
   } else if (packs <= kWarp) {
     launch.template operator()<kWarp, 1>();
@@ -268,15 +268,12 @@ void LaunchNormForwardRows(const NormForward<T>& p, const T* weight, cudaStream_
 }
 
 template <typename T, bool kMean, bool kAdd, bool kDrop = false>
-void LaunchNormForward(const NormForward<T>& p, const T* weight, cudaStream_t stream,
-                       bool unit_offset = false) {
+void LaunchNormForward(const NormForward<T>& p, const T* weight, cudaStream_t stream) {
   ClearLargest({p.largest_sum, p.largest_y}, stream);
   if (p.rows == 0) return;
-  const bool largest = p.largest_sum != nullptr || p.largest_y != nullptr;
-  DispatchUnitOffset<kMean>(unit_offset, [&]<bool kUnitOffset>() {
-    largest ? LaunchNormForwardRows<T, kMean, kUnitOffset, kAdd, kDrop, true>(p, weight, stream)
-            : LaunchNormForwardRows<T, kMean, kUnitOffset, kAdd, kDrop, false>(p, weight, stream);
-  });
+  p.largest_sum != nullptr || p.largest_y != nullptr
+      ? LaunchNormForwardRows<T, kMean, kAdd, kDrop, true>(p, weight, stream)
+      : LaunchNormForwardRows<T, kMean, kAdd, kDrop, false>(p, weight, stream);
 }
 
 }  // namespace plimsoll::ops

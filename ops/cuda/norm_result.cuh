@@ -8,32 +8,16 @@ __device__ inline float NormResult(float x, float mean, float rstd, float weight
   return __fmaf_rn(__fmul_rn(__fsub_rn(x, mean), rstd), weight, bias);
 }
 
-// The factor of the norm: the weight, or 1 + weight (ops/norms/unit_offset.h).
-template <bool kUnitOffset>
-__device__ inline float NormWeight(float weight) {
-  if constexpr (kUnitOffset) {
-    return __fadd_rn(weight, 1.0f);
-  } else {
-    return weight;
-  }
-}
-template <bool kUnitOffset, int N>
-__device__ inline void ToNormWeights(float (&weights)[N]) {
-  if constexpr (kUnitOffset) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) weights[i] = NormWeight<true>(weights[i]);
-  }
-}
+// What is added to the weight of a norm: 1 with a unit offset (ops/norms/unit_offset.h), or else
+// −0, which leaves every number as it is.
+inline float NormOffset(bool unit_offset) { return unit_offset ? 1.0f : -0.0f; }
 
-// On the host: calls body.template operator()<whether the norm has a unit offset>(). Only norms
-// without a mean can have one.
-template <bool kMean, typename Body>
-void DispatchUnitOffset(bool unit_offset, const Body& body) {
-  if constexpr (kMean) {
-    body.template operator()<false>();
-  } else {
-    unit_offset ? body.template operator()<true>() : body.template operator()<false>();
-  }
+// The factor of the norm: the weight, or 1 + weight.
+__device__ inline float NormWeight(float weight, float offset) { return __fadd_rn(weight, offset); }
+template <int N>
+__device__ inline void ToNormWeights(float (&weights)[N], float offset) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) weights[i] = NormWeight(weights[i], offset);
 }
 
 }  // namespace plimsoll::ops

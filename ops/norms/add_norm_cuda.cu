@@ -21,14 +21,14 @@ void AddNorm(const CudaContext& ctx) {
                               .rows = ctx.in_shape(0).rows(),
                               .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
                               .eps = static_cast<float>(ctx.attributes.GetReal("eps")),
+                              .offset = NormOffset(HasUnitOffset(ctx.attributes)),
                               .dropout = DropoutOf(ctx, kMean ? 4 : 3),
                               .largest_sum = ctx.out<uint32_t>(kMean ? 4 : 3),
                               .largest_y = ctx.out<uint32_t>(kMean ? 5 : 4)};
-    const bool unit = HasUnitOffset(ctx.attributes);
     if (p.dropout.rng != nullptr) {
-      LaunchNormForward<T, kMean, /*kAdd=*/true, /*kDrop=*/true>(p, ctx.in<T>(2), ctx.stream, unit);
+      LaunchNormForward<T, kMean, /*kAdd=*/true, /*kDrop=*/true>(p, ctx.in<T>(2), ctx.stream);
     } else {
-      LaunchNormForward<T, kMean, /*kAdd=*/true>(p, ctx.in<T>(2), ctx.stream, unit);
+      LaunchNormForward<T, kMean, /*kAdd=*/true>(p, ctx.in<T>(2), ctx.stream);
     }
   });
 }

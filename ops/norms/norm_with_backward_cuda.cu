@@ -41,6 +41,7 @@ void RmsNorm(const CudaContext& ctx) {
                                .dx = ctx.out<T>(1),
                                .rows = ctx.in_shape(0).rows(),
                                .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
+                               .offset = NormOffset(HasUnitOffset(ctx.attributes)),
                                .y = ctx.out<T>(0),
                                .dropped = ctx.out<T>(3),
                                .dropout = DropoutOf(ctx, 6),
@@ -48,8 +49,7 @@ void RmsNorm(const CudaContext& ctx) {
                                .largest_dx = ctx.out<uint32_t>(5),
                                .largest_dropped = ctx.out<uint32_t>(6)};
     LaunchNormBackward<T, /*kMean=*/false, /*kAgain=*/true>(p, {ctx.in<float>(5), nullptr},
-                                                            {ctx.out<float>(2), nullptr}, ctx,
-                                                            HasUnitOffset(ctx.attributes));
+                                                            {ctx.out<float>(2), nullptr}, ctx);
   });
 }
 

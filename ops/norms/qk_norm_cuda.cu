@@ -1,5 +1,5 @@
 // Forward, for each query and key head: y = x · rstd · weight (definition in qk_norm.h). With
-// kUnitOffset, read 1 + weight for weight, here and below. A few lanes of a warp, as many as the
+// unit offset, read 1 + weight for weight, here and below. A few lanes of a warp, as many as the
 // head has packs of 16 bytes, take a head and read it twice, the second time from the cache. Heads
 // that don't consist of full packs are processed element by element. Value heads are copied, unless
 // y is qkv's memory. Bytes: 2·N·(H+2G)·hd·s for N tokens.
@@ -67,9 +67,10 @@ struct Forward {
   Heads heads;
   int of_token;  // number of processed heads of a token; without value heads if these are in place
   float eps;
+  float offset;  // added to the weights
 };
 
-template <typename T, int N, bool kUnitOffset>
+template <typename T, int N>
 __global__ void __launch_bounds__(kThreads) QkNormKernel(const Forward<T> p, int lanes) {
   const int group = threadIdx.x / lanes, lane = threadIdx.x % lanes, groups = kThreads / lanes;
   const int64_t item = int64_t{blockIdx.x} * groups + group;
@@ -98,7 +99,7 @@ __global__ void __launch_bounds__(kThreads) QkNormKernel(const Forward<T> p, int
     if (normed) {
       float w[N];
       LoadPack<N>(weight + k * N, w);
-      ToNormWeights<kUnitOffset>(w);
+      ToNormWeights(w, p.offset);
 #pragma unroll
       for (int i = 0; i < N; ++i) x[i] = x[i] * rstd * w[i];
     }
@@ -118,7 +119,8 @@ void RunForward(const CudaContext& ctx) {
                         .rstd = ctx.out<float>(1),
                         .heads = heads,
                         .of_token = in_place ? heads.normed() : heads.all(),
-                        .eps = static_cast<float>(ctx.attributes.GetReal("eps"))};
+                        .eps = static_cast<float>(ctx.attributes.GetReal("eps")),
+                        .offset = NormOffset(HasUnitOffset(ctx.attributes))};
   const int64_t items = heads.tokens * p.of_token;
   if (items == 0) return;
   constexpr int N = kPackSize<T>;
@@ -126,13 +128,11 @@ void RunForward(const CudaContext& ctx) {
   const int lanes = LanesFor(packed ? heads.width / N : heads.width);
   const int groups = kThreads / lanes;
   const auto blocks = static_cast<unsigned>((items + groups - 1) / groups);
-  DispatchUnitOffset</*kMean=*/false>(HasUnitOffset(ctx.attributes), [&]<bool kUnitOffset>() {
-    if (packed) {
-      QkNormKernel<T, N, kUnitOffset><<<blocks, kThreads, 0, ctx.stream>>>(p, lanes);
-    } else {
-      QkNormKernel<T, 1, kUnitOffset><<<blocks, kThreads, 0, ctx.stream>>>(p, lanes);
-    }
-  });
+  if (packed) {
+    QkNormKernel<T, N><<<blocks, kThreads, 0, ctx.stream>>>(p, lanes);
+  } else {
+    QkNormKernel<T, 1><<<blocks, kThreads, 0, ctx.stream>>>(p, lanes);
+  }
   gpu::CheckLaunch("qk_norm");
 }
 
@@ -147,6 +147,7 @@ struct Backward {
   int sums;
   int sum_of[2];  // indices of the sums for queries, and for keys; -1 if not requested
   Heads heads;
+  float offset;  // added to the weights
 
   // The number of items of blockIdx.y, one for each head of a token: queries or keys.
   __device__ int count() const { return blockIdx.y == 0 ? heads.queries : heads.keys; }
@@ -174,7 +175,7 @@ __device__ void CopyValues(const Backward<T>& p) {
 }
 
 // `lanes` lanes share a head, with kPacks packs each.
-template <typename T, int N, int kPacks, bool kUnitOffset>
+template <typename T, int N, int kPacks>
 __global__ void __launch_bounds__(kThreads) QkNormBackwardKernel(const Backward<T> p, int lanes) {
   __shared__ float shared[kThreads * N * kPacks];  // [groups][kPacks][lanes][N]
   if (blockIdx.y == 2) return CopyValues(p);
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(kThreads) QkNormBackwardKernel(const Backward<
   for (int k = 0; k < kPacks; ++k) {
     const int pack = k * lanes + lane;
     if (pack < packs) LoadPack<N>(from_weight + pack * N, weight[k]);
-    ToNormWeights<kUnitOffset>(weight[k]);
+    ToNormWeights(weight[k], p.offset);
   }
   // All threads of a block make the same number of rounds.
   for (int64_t round = int64_t{blockIdx.x} * groups; round < items;
@@ -247,7 +248,7 @@ __global__ void __launch_bounds__(kThreads) QkNormBackwardKernel(const Backward<
 
 // For any width and alignment: a block takes a head and reads it twice; a thread adds its columns
 // of every head that the block takes to the partial sums in the workspace.
-template <typename T, bool kUnitOffset>
+template <typename T>
 __global__ void __launch_bounds__(kThreads) QkNormBackwardAnyKernel(const Backward<T> p) {
   __shared__ float shared[2][kThreads / kWarp];
   if (blockIdx.y == 2) return CopyValues(p);
@@ -267,14 +268,14 @@ __global__ void __launch_bounds__(kThreads) QkNormBackwardAnyKernel(const Backwa
     float sum = 0;
     for (int i = threadIdx.x; i < width; i += kThreads) {
       const float d = ToFloat(p.dy[at + i]), normal = ToFloat(p.in[at + i]) * rstd;
-      sum += d * NormWeight<kUnitOffset>(ToFloat(weight[i])) * normal;
+      sum += d * NormWeight(ToFloat(weight[i]), p.offset) * normal;
       if (partial != nullptr) partial[i] += d * normal;
     }
     sum = BlockSum<kThreads>(sum, shared[buffer]);
     if (p.dx == nullptr) continue;
     const float mean = sum / static_cast<float>(width);
     for (int i = threadIdx.x; i < width; i += kThreads) {
-      const float g = ToFloat(p.dy[at + i]) * NormWeight<kUnitOffset>(ToFloat(weight[i]));
+      const float g = ToFloat(p.dy[at + i]) * NormWeight(ToFloat(weight[i]), p.offset);
       const float normal = ToFloat(p.in[at + i]) * rstd;
       p.dx[at + i] = FromFloat<T>((g - normal * mean) * rstd);
     }
@@ -293,7 +294,8 @@ void RunBackward(const CudaContext& ctx) {
                    .partials = static_cast<float*>(ctx.workspace),
                    .sums = int{wants_q} + int{wants_k},
                    .sum_of = {wants_q ? 0 : -1, wants_k ? int{wants_q} : -1},
-                   .heads = heads};
+                   .heads = heads,
+                   .offset = NormOffset(HasUnitOffset(ctx.attributes))};
   const int64_t partials = QkNormPartials(heads.tokens * heads.queries);
   const bool copies = p.dx != nullptr && p.dx != p.dy;
   const dim3 grid(static_cast<unsigned>(partials), copies ? 3 : 2);
@@ -301,16 +303,13 @@ void RunBackward(const CudaContext& ctx) {
   const int packs = heads.width / N;
   const bool packed = heads.width % N == 0 && packs <= 2 * kWarp &&
                       Aligned(p.in, p.weight[0], p.weight[1], p.dy, p.dx);
-  DispatchUnitOffset</*kMean=*/false>(HasUnitOffset(ctx.attributes), [&]<bool kUnitOffset>() {
-    if (!packed) {
-      QkNormBackwardAnyKernel<T, kUnitOffset><<<grid, kThreads, 0, ctx.stream>>>(p);
-    } else if (packs <= kWarp) {
-      QkNormBackwardKernel<T, N, 1, kUnitOffset>
-          <<<grid, kThreads, 0, ctx.stream>>>(p, LanesFor(packs));
-    } else {
-      QkNormBackwardKernel<T, N, 2, kUnitOffset><<<grid, kThreads, 0, ctx.stream>>>(p, kWarp);
-    }
-  });
+  if (!packed) {
+    QkNormBackwardAnyKernel<T><<<grid, kThreads, 0, ctx.stream>>>(p);
+  } else if (packs <= kWarp) {
+    QkNormBackwardKernel<T, N, 1><<<grid, kThreads, 0, ctx.stream>>>(p, LanesFor(packs));
+  } else {
+    QkNormBackwardKernel<T, N, 2><<<grid, kThreads, 0, ctx.stream>>>(p, kWarp);
+  }
   gpu::CheckLaunch("qk_norm_backward");
   if (p.sums == 0) return;
   ColumnSums sums = {

@@ -38,10 +38,9 @@ constexpr int kTileAcross = kColumns / kSide;  // threads along a row
 static_assert(kTileAcross * (kRows / kSide) == kThreads);
 
 // How the norm's own kernel divides rows. A pack has kSize elements; kRowWarps warps share a row.
-template <typename T, bool kMean, bool kOffset, bool kAdd, int kSize, int kRowWarps>
+template <typename T, bool kMean, bool kAdd, int kSize, int kRowWarps>
 struct Form {
   static constexpr bool kHasMean = kMean, kAdds = kAdd;
-  static constexpr bool kUnitOffset = kOffset;  // whether 1 is added to the weight
   static constexpr int kPack = kSize, kWarpsOfRow = kRowWarps;
   static constexpr int kAtOnce = kNormPacks;  // packs that a lane loads at once
   // Whether a row stays in registers: a row of one warp has at most kAtOnce packs per lane.
@@ -203,7 +202,7 @@ __global__ void __launch_bounds__(kThreads)
       float x[kSize], weight[kSize], y[kSize] = {};
       ToFloats(MakeX<Form>(p, row * p.width, i), x);
       LoadPack<kSize>(p.weight + i * kSize, weight);
-      ToNormWeights<Form::kUnitOffset>(weight);
+      ToNormWeights(weight, p.offset);
       if (p.bias != nullptr) LoadPack<kSize>(p.bias + i * kSize, y);
 #pragma unroll
       for (int j = 0; j < kSize; ++j) y[j] = NormResult(x[j], of.mean, of.rstd, weight[j], y[j]);
@@ -247,7 +246,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
     float weight[kSide], bias[kSide] = {};
     ToFloats(LoadSome<kEven>(p.weight + column, left), weight);
-    ToNormWeights<Form::kUnitOffset>(weight);
+    ToNormWeights(weight, p.offset);
     if (p.bias != nullptr) ToFloats(LoadSome<kEven>(p.bias + column, left), bias);
     uint2 codes[kSide];
 #pragma unroll
@@ -292,11 +291,11 @@ void LaunchForm(const CudaContext& ctx, const Operands<T>& p, const Cast& cast) 
   gpu::CheckLaunch("quantize_norm");
 }
 
-template <typename Code, bool kMean, bool kOffset, bool kAdd, typename T>
+template <typename Code, bool kMean, bool kAdd, typename T>
 void Launch(const CudaContext& ctx, const Operands<T>& p, const Cast& cast) {
   constexpr int kSize = kPackSize<T>, kBlockWarps = kNormBlock / kWarp;
   const auto launch = [&]<int kSizeOf, int kRowWarps>() {
-    LaunchForm<Form<T, kMean, kOffset, kAdd, kSizeOf, kRowWarps>, Code>(ctx, p, cast);
+    LaunchForm<Form<T, kMean, kAdd, kSizeOf, kRowWarps>, Code>(ctx, p, cast);
   };
   if (!TakesNormPacks<T>(p, p.weight)) {
     launch.template operator()<1, kBlockWarps>();
@@ -314,10 +313,8 @@ void Run(const CudaContext& ctx, Operands<T> p) {
   if (p.rows > 0) {
     const std::string& of = ctx.attributes.GetWord("of");
     const auto launch = [&]<bool kMean>() {
-      DispatchUnitOffset<kMean>(HasUnitOffset(ctx.attributes), [&]<bool kOffset>() {
-        NormAdds(of) ? Launch<Code, kMean, kOffset, true>(ctx, p, cast)
-                     : Launch<Code, kMean, kOffset, false>(ctx, p, cast);
-      });
+      NormAdds(of) ? Launch<Code, kMean, true>(ctx, p, cast)
+                   : Launch<Code, kMean, false>(ctx, p, cast);
     };
     NormHasMean(of) ? launch.template operator()<true>() : launch.template operator()<false>();
   }
@@ -337,6 +334,7 @@ void QuantizeNorm(const CudaContext& ctx) {
     p.rows = ctx.in_shape(kX).rows();
     p.width = static_cast<int>(ctx.in_shape(kX).dim(-1));
     p.eps = static_cast<float>(ctx.attributes.GetReal("eps"));
+    p.offset = NormOffset(HasUnitOffset(ctx.attributes));
     if (ctx.has_input(kAddend)) {
       char* const after = static_cast<char*>(ctx.workspace) + kLargestWordsBytes;
       p.sum = ctx.has_output(kSum) ? ctx.out<T>(kSum) : reinterpret_cast<T*>(after);

@@ -16,8 +16,9 @@ void RmsNorm(const CudaContext& ctx) {
          .rows = ctx.in_shape(0).rows(),
          .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
          .eps = static_cast<float>(ctx.attributes.GetReal("eps")),
+         .offset = NormOffset(HasUnitOffset(ctx.attributes)),
          .largest_y = ctx.out<uint32_t>(2)},
-        ctx.in<T>(1), ctx.stream, HasUnitOffset(ctx.attributes));
+        ctx.in<T>(1), ctx.stream);
   });
 }
 
@@ -32,13 +33,13 @@ void RmsNormBackward(const CudaContext& ctx) {
                                .dx = ctx.out<T>(0),
                                .rows = ctx.in_shape(0).rows(),
                                .width = static_cast<int>(ctx.in_shape(0).dim(-1)),
+                               .offset = NormOffset(HasUnitOffset(ctx.attributes)),
                                .dropped = ctx.out<T>(2),
                                .dropout = DropoutOf(ctx, 6),
                                .largest_dx = ctx.out<uint32_t>(3),
                                .largest_dropped = ctx.out<uint32_t>(4)};
     LaunchNormBackward<T, /*kMean=*/false>(p, {ctx.in<float>(5), nullptr},
-                                           {ctx.out<float>(1), nullptr}, ctx,
-                                           HasUnitOffset(ctx.attributes));
+                                           {ctx.out<float>(1), nullptr}, ctx);
   });
 }
 
