@@ -146,7 +146,7 @@ void BlockChains::LearnPairs(const Layout& layout, const KeptUse& keep, const St
           level.start = differ(0, none);
           level.update = differ(UpdateRegion(blocks_), none);
         }
-        (last ? link.last : link.first) = {
+        (last ? link.last : link.first) = Change{
             use.work(forward) + use.work(backward) - keep.work(forward) - keep.work(backward),
             differ(forward, none), differ(backward, waiting)};
       }
