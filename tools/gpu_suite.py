@@ -38,7 +38,8 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAMS = {"plimsoll": "app/plimsoll", "cuda_test": "tests/cuda_test", "ranks_test": "tests/parallel/ranks_test",
             "cuda_step": "bench/cuda_step"}
-DATA = ["bench/speed_rows.json", "configs", "docs", "tests/golden/data", "tests/support/mpirun.sh", "tools/gpu_suite.py"]
+DATA = ["bench/speed_rows.json", "configs", "docs", "tests/golden/data", "tests/support/mpirun.sh", "tests/trainer/preferences",
+        "tools/gpu_suite.py"]
 GIB = 1 << 30
 # The cases that count the GPU's memory, fill it, or take what they measure to be faster.
 ALONE = {"memory of a killed run": "CudaKilled.*", "choices": "*.ChoicesMadeAnew*", "configs": "*CudaConfig.*"}
