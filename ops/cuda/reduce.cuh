@@ -24,6 +24,16 @@ __device__ inline float WarpMax(float x) {
   return x;
 }
 
+__device__ inline int32_t WarpTotal(int32_t x) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_add_sync(~0u, x);
+#else
+#pragma unroll
+  for (int offset = kWarp / 2; offset > 0; offset /= 2) x += __shfl_xor_sync(~0u, x, offset);
+  return x;
+#endif
+}
+
 __device__ inline uint32_t WarpMaximum(uint32_t x) {
 #pragma unroll
   for (int offset = kWarp / 2; offset > 0; offset /= 2) {

@@ -41,16 +41,15 @@ __device__ Part BlockPart(const Part& part) {
   __shared__ float losses[kWarp];
   __shared__ int32_t rights[kWarp], counts[kWarp];
   const int lane = threadIdx.x % kWarp;
-  const int32_t right = __reduce_add_sync(~0u, part.right);
-  const int32_t counted = __reduce_add_sync(~0u, part.counted);
+  const int32_t right = WarpTotal(part.right);
+  const int32_t counted = WarpTotal(part.counted);
   if (lane == 0) {
     rights[threadIdx.x / kWarp] = right;
     counts[threadIdx.x / kWarp] = counted;
   }
   const float loss = BlockSum<kCount>(part.loss, losses);  // synchronizes
   const bool has = lane < kCount / kWarp;
-  return {loss, __reduce_add_sync(~0u, has ? rights[lane] : 0),
-          __reduce_add_sync(~0u, has ? counts[lane] : 0)};
+  return {loss, WarpTotal(has ? rights[lane] : 0), WarpTotal(has ? counts[lane] : 0)};
 }
 
 // `targets` has one target for each logit; if it is nullptr, all logits have `target`.

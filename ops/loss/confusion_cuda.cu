@@ -57,8 +57,8 @@ __global__ void __launch_bounds__(kThreads)
     own_right += said == label;
     ++own_all;
   }
-  own_right = __reduce_add_sync(~0u, own_right);
-  own_all = __reduce_add_sync(~0u, own_all);
+  own_right = WarpTotal(own_right);
+  own_all = WarpTotal(own_all);
   if (threadIdx.x % kWarp == 0 && own_all > 0) {
     atomicAdd(right, own_right);
     atomicAdd(all, own_all);

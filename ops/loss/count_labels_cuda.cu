@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kRowThreads)
   }
   __syncthreads();
   if (warp > 1) return;
-  const int32_t sum = __reduce_add_sync(~0u, of_warps[warp][lane]);
+  const int32_t sum = WarpTotal(of_warps[warp][lane]);
   if (lane == 0) *(warp == 0 ? right : counted) = sum;
 }
 

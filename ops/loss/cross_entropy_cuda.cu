@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kTopKThreads)
       const float other = ToFloat(row[c]);
       larger += other > own || (other == own && c < target);
     }
-    larger = __reduce_add_sync(~0u, larger);
+    larger = WarpTotal(larger);
     if (lane != 0) continue;
     atomicAdd(&sums[0], larger < k && own == own);
     atomicAdd(&sums[1], 1);
