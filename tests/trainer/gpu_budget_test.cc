@@ -76,6 +76,18 @@ TEST_F(GpuBudget, BoundsTheProcess) {
   ExpectExit(3, Plan({"--budget", std::to_string(least - 2 * kMiB)}), {"outside the arena"});
 }
 
+// The scratch memory is that of the kernels of the GPU that is planned for, or acted.
+TEST_F(GpuBudget, CountsTheKernelsOfTheGpu) {
+  const auto arena = [&](std::vector<std::string> arguments) {
+    return PlanJson(std::move(arguments))["arena_bytes"].get<int64_t>();
+  };
+  const int64_t hopper = arena({"--device", "h200"}), ampere = arena({"--device", "3090"});
+  EXPECT_LT(ampere, hopper);
+  EXPECT_EQ(arena({"--device", "h100"}), hopper);
+  EXPECT_EQ(arena({"--device", "h200", "--set", "debug.act_as=8.6"}), ampere);
+  ExpectExit(2, Plan({"--set", "debug.act_as=86"}), {"debug.act_as: 86: no compute capability"});
+}
+
 TEST_F(GpuBudget, LessThanWhatTheProcessTakesBesideTheArena) {
   ExpectExit(3, Plan({"--budget", "100MiB"}), {"100 MiB is less than the ", "context"});
 }
