@@ -22,7 +22,8 @@ ComputeCapability CurrentCapability() {
 }
 
 bool OnHopper() {
-  return HasHopperCode(PLIMSOLL_CUDA_ARCHITECTURES) && CurrentCapability().is_hopper();
+  static const bool has_code = HasHopperCode(PLIMSOLL_CUDA_ARCHITECTURES);
+  return has_code && CurrentCapability().is_hopper();
 }
 
 void AllowSharedMemory(const void* kernel, int64_t bytes) {

@@ -40,12 +40,13 @@ std::optional<GpuMeter> GpuMeter::Find() {
   return GpuMeter(device.handle(), known.first->second);
 }
 
+ComputeCapability GpuMeter::Capability() const { return gpu::NvmlDevice(device_).capability(); }
+
 GpuMemory GpuMeter::Measure() const {
   const gpu::NvmlDevice device(device_);
   const gpu::NvmlMemory memory = device.memory();
   GpuMemory result;
   result.gpu = device.name();
-  result.capability = device.capability();
   result.total = memory.free + memory.used;
   result.free = memory.free;
   for (const gpu::NvmlProcess& process : device.processes()) {
@@ -73,7 +74,7 @@ bool GpuMeter::mig() const { return gpu::NvmlDevice(device_).mig(); }
 ComputeCapability PresentCapability() {
   if (const auto acted = ActedCapability()) return *acted;
   const std::optional<GpuMeter> meter = GpuMeter::Find();
-  return meter ? meter->Measure().capability : ComputeCapability();
+  return meter ? meter->Capability() : ComputeCapability();
 }
 
 }  // namespace plimsoll::runtime

@@ -20,8 +20,7 @@ struct GpuHolder {
 };
 
 struct GpuMemory {
-  std::string gpu;  // "NVIDIA H200"
-  ComputeCapability capability;
+  std::string gpu;    // "NVIDIA H200"
   int64_t total = 0;  // memory for programs, without the reserve of driver and firmware
   int64_t free = 0;
   std::vector<GpuHolder> others;
@@ -37,6 +36,7 @@ class GpuMeter {
   // Returns nullopt if there is no driver or no GPU.
   static std::optional<GpuMeter> Find();
 
+  ComputeCapability Capability() const;
   GpuMemory Measure() const;
 
   // The memory that this process holds: context, code, libraries and its own allocations, in the
