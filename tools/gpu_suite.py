@@ -250,7 +250,7 @@ class Suite:
             same = act_as is not None or same_bytes(got["arena_bytes"], readme["arena"])
             if got.get("process_bytes"):
                 detail += f", process {got['process_bytes'] / GIB:.2f} GiB"
-                same = same and (act_as or got["process_bytes"] <= 1.01 * float(readme["process"].split()[0]) * GIB)
+                same = same and (act_as is not None or got["process_bytes"] <= 1.01 * float(readme["process"].split()[0]) * GIB)
             self.count.add(name, same, detail + ("" if same else f"; README says {readme['arena']}, {readme['process']}"))
 
 
