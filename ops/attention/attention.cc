@@ -218,28 +218,42 @@ int64_t ForwardWorkspace(const OpCall& call) {
   return 256 + (call.has_output(1) ? 0 : AttentionLseBytes(Rows(call)));
 }
 
-// The workspace of the backward op. Our own kernels keep the row sums of dout∘out there, those for
-// Hopper also lse, and the one-pass kernels also sums of gradients. cuDNN needs more.
+// The workspace of our own kernels for all GPUs: the row sums of dout∘out, and sums of dk and dv.
+int64_t PortableBackwardWorkspace(const OpCall& call, ComputeCapability gpu, int64_t kv_heads,
+                                  int64_t head) {
+  const int64_t rows = AttentionLseBytes(Rows(call));
+  const bool tf32 = call.attributes.Has("tf32") && call.attributes.GetBool("tf32");
+  const bool by_mma = gpu.major >= 8 && head % 8 == 0 && head <= kMmaHead && (IsHalf(call) || tf32);
+  if (!by_mma) return rows;
+  const Shape& qkv = call.input(0).shape;
+  const int64_t heads = call.attributes.GetInt("heads");
+  return rows + MmaKeyParts(qkv.dim(0), qkv.dim(1), heads, kv_heads, head).Bytes();
+}
+
+// The workspace of the backward op. The kernels for Hopper keep lse besides the row sums, and the
+// one-pass kernels also sums of gradients. cuDNN needs more.
 int64_t BackwardWorkspace(const OpCall& call, ComputeCapability gpu) {
   const Shape& qkv = call.input(0).shape;
   const int64_t heads = call.attributes.GetInt("heads");
   const int64_t kv_heads = call.attributes.GetInt("kv_heads");
   const int64_t head = qkv.dim(2) / (heads + 2 * kv_heads);
-  const int64_t own = AttentionLseBytes(Rows(call));
-  if (!IsHalf(call)) return own;
+  const int64_t portable = PortableBackwardWorkspace(call, gpu, kv_heads, head);
+  if (!IsHalf(call)) return portable;
   const bool hopper = gpu.is_hopper() && head % 8 == 0 && head <= kWidestHead;
   if (!hopper) {
-    if (!TakesCudnnBackward(head) || !MaySuitCudnn(call, 6)) return own;
+    if (!TakesCudnnBackward(head) || !MaySuitCudnn(call, 6)) return portable;
     const AttentionSplit split =
         SplitAttentionBackward(qkv.dim(0), qkv.dim(1), heads, kv_heads, head);
-    return std::max(own, split.lanes * split.lane_bytes);
+    return std::max(portable, split.lanes * split.lane_bytes);
   }
+  const bool caps = AttentionSoftcap(call.attributes) > 0;
+  const int64_t two_passes = std::max(2 * AttentionLseBytes(Rows(call)), caps ? portable : 0);
   const bool causal = call.attributes.GetBool("causal");
   const OnePassAttention pass(qkv.dim(0), qkv.dim(1), heads, kv_heads, causal);
-  if (PrefersOnePass(pass, head)) return std::max(2 * own, pass.Bytes());
+  if (PrefersOnePass(pass, head)) return std::max(two_passes, pass.Bytes());
   const WideAttention wide(qkv.dim(0), qkv.dim(1), heads, kv_heads, causal);
-  if (PrefersWideOnePass(wide, head)) return std::max(2 * own, wide.Bytes());
-  if (head <= kHopperAttentionHead) return 2 * own;
+  if (PrefersWideOnePass(wide, head)) return std::max(two_passes, wide.Bytes());
+  if (head <= kHopperAttentionHead) return two_passes;
   return WidestAttention(qkv.dim(0), qkv.dim(1), heads).Bytes();
 }
 

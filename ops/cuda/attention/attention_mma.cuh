@@ -6,13 +6,12 @@
 #include <cuda_runtime_api.h>
 
 #include "base/compute_capability.h"
+#include "ops/attention/attention_backward_ways.h"
 #include "ops/cuda/attention/attention_backward.cuh"
 #include "ops/cuda/attention/attention_forward.cuh"
 #include "ops/cuda/attention/attention_softcap.cuh"
 
 namespace plimsoll::ops {
-
-inline constexpr int64_t kMmaAttentionHead = 256;
 
 // Calls body.template operator()<kWidth>() with the width to which these heads are padded.
 template <typename Body>
@@ -33,8 +32,8 @@ int64_t MmaBackwardMemory(int64_t head);
 template <typename T>
 bool HasMmaAttention(int64_t head, ComputeCapability gpu) {
   const int64_t room = gpu.shared_bytes();
-  return gpu.major >= 8 && head % 8 == 0 && head <= kMmaAttentionHead &&
-         MmaForwardMemory<T>(head) <= room && MmaBackwardMemory<T>(head) <= room;
+  return gpu.major >= 8 && head % 8 == 0 && head <= kMmaHead && MmaForwardMemory<T>(head) <= room &&
+         MmaBackwardMemory<T>(head) <= room;
 }
 
 // `a.position` must be nullptr.
@@ -42,6 +41,7 @@ template <typename T>
 void LaunchMmaForward(const AttentionForwardArguments<T>& a, cudaStream_t stream,
                       const ScoreSoftcap& softcap);
 
+// `a.delta` begins scratch memory for δ and MmaKeyParts.
 template <typename T>
 void LaunchMmaBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stream,
                        const ScoreSoftcap& softcap);

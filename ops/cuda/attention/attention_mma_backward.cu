@@ -4,28 +4,48 @@
 //   dq     a thread block has 64 or 128 queries of a head, a warp 16 or 32 of them, and loops over
 //          the keys; it also computes δ
 //   dkdv   a thread block has 64 or 128 keys of a key-value head, a warp 16 or 32 of them, and
-//   loops
-//          over the queries of its group. If dk and dv of 16 keys don't fit a warp's registers, one
-//          warp computes the weights and dv, and passes the weights to another warp, which computes
-//          dP and dk
+//          loops over the queries of its group, or of a part of its group (MmaKeyParts). If dk and
+//          dv of 16 keys don't fit a warp's registers, one warp computes the weights and dv, and
+//          passes the weights to another warp, which computes dP and dk
 //
 // With dropout, M the mask of 0 and 1 and c keep_scale, dv = c·(P∘M)ᵀ·dout and
 // dS = c·P∘(M∘dP − δ/c). The factor c is applied at the ends of dq, dk and dv, and the products of
 // dP are initialized with −δ/c. dkdv stores M in the sign of P, which is never negative.
 //
 // Scores and their gradients stay in registers; the next tiles are copied while the current ones
-// are multiplied. Every gradient has one writer; therefore 7 products are computed instead of 5.
+// are multiplied. Every gradient has one writer, or writers that add in turn, so its bits are always
+// the same; therefore 7 products are computed instead of 5. (5, with dq added in turn by the thread
+// blocks of all keys, took 10 % longer on an H200: the tensor cores are busy for 40 % of the time.)
+//
 // Bytes: k and v (q and dout) once for each thread block, mostly from L2.
 #include <algorithm>
 
 #include "gpu/capability.h"
 #include "gpu/check.h"
+#include "ops/attention/attention_backward_ways.h"
 #include "ops/cuda/attention/attention_mma.cuh"
 #include "ops/cuda/attention/attention_mma_tiles.cuh"
+#include "ops/cuda/counters.cuh"
 
 namespace plimsoll::ops {
 
 namespace {
+
+// The parts of the query heads that share keys.
+struct KeyParts {
+  int parts;
+  int blocks;     // blocks of keys
+  float4* sums;   // [blocks, values of a thread / 4, threads]: dk and dv
+  int* counters;  // [blocks]: the parts that have been added
+
+  // This thread block's part, and its block of keys. A part waits only for thread blocks of lower
+  // index, which have begun earlier.
+  __device__ int Part() const { return static_cast<int>(blockIdx.x) / blocks; }
+  __device__ int Block() const { return static_cast<int>(blockIdx.x) % blocks; }
+};
+
+// What every GPU since 8.0 grants a thread block. Shapes keep below it where they can.
+constexpr int kLeastSharedMemory = 99 << 10;
 
 template <typename T, int kWidth>
 struct DqShape {
@@ -33,7 +53,7 @@ struct DqShape {
   static constexpr bool kHeld = kWidth <= 128;     // whether q is held in registers
   static constexpr int kBlocks = kNarrow ? 2 : 1;  // number of blocks of 16 queries for a warp
   static constexpr int kQueries = kMmaWarps * kBlocks * 16;
-  static constexpr int kKeys = !kHeld && kIsTf32<T> ? 16 : 32;  // keys at a time
+  static constexpr int kKeys = kHeld ? 32 : 16;  // keys at a time
   static constexpr int kTile = kKeys * MmaRowBytes<T>(kWidth);
   static constexpr int kRows = kQueries * MmaRowBytes<T>(kWidth);
   // The stages of keys and values, then dout. Held queries are copied through the stages after the
@@ -54,16 +74,20 @@ struct DkdvShape {
   static constexpr int kThreads = (kApart ? 2 : 1) * kMmaThreads;
   static constexpr int kBlocks = kNarrow ? 2 : 1;  // number of blocks of 16 keys for a warp
   static constexpr int kKeys = kMmaWarps * kBlocks * 16;
-  static constexpr int kQueries = !kNarrow && kIsTf32<T> ? 16 : 32;  // queries at a time
+  static constexpr int kQueries = kApart || kIsTf32<T> ? 16 : 32;  // queries at a time
   static constexpr int kTile = kQueries * MmaRowBytes<T>(kWidth);
   static constexpr int kRows = kKeys * MmaRowBytes<T>(kWidth);
   static constexpr bool kPlaced = kBlocks == 2;  // keys are placed by PlaceOfKey
-  // Two stages of q, dout, lse and δ; then k and v; then the weights that warps pass to others.
+  // The stages of q, dout, lse and δ; then k and v; then the weights that warps pass to others.
   static constexpr int kFloats = 2 * kTile;
   static constexpr int kStage = kFloats + 2 * kQueries * 4;
-  static constexpr int kK = 2 * kStage;
+  static constexpr int kWithoutStages = 2 * kRows + (kApart ? kKeys * kQueries * 4 : 0);
+  static constexpr bool kOne = kWithoutStages + kStage <= kLeastSharedMemory &&
+                               kWithoutStages + 2 * kStage > kLeastSharedMemory;
+  static constexpr int kStages = kOne ? 1 : 2;
+  static constexpr int kK = kStages * kStage;
   static constexpr int kWeights = kK + 2 * kRows;
-  static constexpr int kBytes = kWeights + (kApart ? kKeys * kQueries * 4 : 0);
+  static constexpr int kBytes = kStages * kStage + kWithoutStages;
   static constexpr int kResident = kApart ? 1 : 2;  // thread blocks on a multiprocessor
 };
 
@@ -208,12 +232,50 @@ __device__ void FindDelta(const AttentionBackwardArguments<T>& a, int64_t b, int
   }
 }
 
+// Clears the counters before the kernel that uses them.
+__device__ inline void ClearCounters(const KeyParts& parts) {
+  if (parts.parts == 1) return;
+  for (int i = static_cast<int>(blockIdx.x); i < parts.blocks; i += static_cast<int>(gridDim.x)) {
+    if (threadIdx.x == 0) parts.counters[i] = 0;
+  }
+}
+
+// Adds the sums of earlier parts to this one's, and leaves them for the next part. Returns whether
+// this was the last part. All threads call it.
+template <int kThreads, int N>
+__device__ bool AddParts(const KeyParts& parts, float (&sums)[N][4]) {
+  const int part = parts.Part(), block = parts.Block();
+  float4* const shared = parts.sums + int64_t{block} * N * kThreads + threadIdx.x;
+  int* const counter = parts.counters + block;
+  if (part > 0) {
+    if (threadIdx.x == 0) {
+      while (LoadAcquire(counter) != part) __nanosleep(32);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float4 before = __ldcg(shared + i * kThreads);
+      sums[i][0] += before.x, sums[i][1] += before.y;
+      sums[i][2] += before.z, sums[i][3] += before.w;
+    }
+  }
+  if (part + 1 == parts.parts) return true;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    __stcg(shared + i * kThreads, float4{sums[i][0], sums[i][1], sums[i][2], sums[i][3]});
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) StoreRelease(counter, part + 1);
+  return false;
+}
+
 template <typename T, int kWidth, bool kDropout, bool kRanges, typename Softcap,
           typename Shape = DqShape<T, kWidth>>
 __global__ __launch_bounds__(kMmaThreads, Shape::kResident) void MmaDqKernel(
     const __grid_constant__ AttentionBackwardArguments<T> a,
-    const __grid_constant__ Softcap softcap) {
+    const __grid_constant__ Softcap softcap, const __grid_constant__ KeyParts parts) {
 #if __CUDA_ARCH__ >= 800
+  ClearCounters(parts);
   constexpr int kBlocks = Shape::kBlocks, kKeys = Shape::kKeys;
   using Left = std::conditional_t<Shape::kHeld, HeldLeft<T, kBlocks, kWidth>,
                                   SharedLeft<T, kBlocks, kWidth>>;
@@ -361,7 +423,7 @@ template <typename T, int kWidth, bool kDropout, bool kRanges, typename Softcap,
           typename Shape = DkdvShape<T, kWidth>>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKernel(
     const __grid_constant__ AttentionBackwardArguments<T> a,
-    const __grid_constant__ Softcap softcap) {
+    const __grid_constant__ Softcap softcap, const __grid_constant__ KeyParts parts) {
 #if __CUDA_ARCH__ >= 800
   constexpr int kBlocks = Shape::kBlocks, kQueries = Shape::kQueries;
   constexpr int kThreads = Shape::kThreads;
@@ -374,9 +436,11 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
   const int kv_heads = static_cast<int>(a.kv_heads), group = heads / kv_heads;
   const int tiles = static_cast<int>((a.sequence + Shape::kKeys - 1) / Shape::kKeys);
   // Blocks with the first keys come first, because these have the most queries.
-  const int first_key = static_cast<int>(blockIdx.x % tiles) * Shape::kKeys;
-  const int64_t b = blockIdx.x / tiles / kv_heads;
-  const int g = static_cast<int>(blockIdx.x / tiles % kv_heads);
+  const int first_key = parts.Block() % tiles * Shape::kKeys;
+  const int64_t b = parts.Block() / tiles / kv_heads;
+  const int g = parts.Block() / tiles % kv_heads;
+  const int first_head = parts.Part() * group / parts.parts;
+  const int end_head = (parts.Part() + 1) * group / parts.parts;
   const int length = static_cast<int>(a.Length(b));
   if (first_key >= length) return;
   // The steps of one query head.
@@ -408,7 +472,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
   const RowCopy v_copy(a.qkv + a.Packed(b, 0, heads + kv_heads + g), a.Row(), length, head);
   k_copy.Start(memory + Shape::kK, first_key);
   v_copy.Start(memory + Shape::kK + Shape::kRows, first_key);
-  copy(0, first_step, 0);
+  copy(first_head, first_step, 0);
   WaitForOwnCopies<0>();
   k_copy.Round(memory + Shape::kK);
   v_copy.Round(memory + Shape::kK + Shape::kRows);
@@ -422,10 +486,14 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
   float sums[Shape::kApart ? 1 : 2][kBlocks][kWidth / 8][4] = {};
   auto& dv = sums[0];
   auto& dk = sums[Shape::kApart ? 0 : 1];
-  int in_group = 0, step = first_step, stage = 0;
-  for (int next_in_group, next_step; in_group < group;
-       in_group = next_in_group, step = next_step, stage ^= 1) {
+  int in_group = first_head, step = first_step, stage = 0;
+  for (int next_in_group, next_step; in_group < end_head;
+       in_group = next_in_group, step = next_step, stage = (stage + 1) % Shape::kStages) {
     const uint32_t q_tile = memory + stage * Shape::kStage, dout_tile = q_tile + Shape::kTile;
+    if (Shape::kStages == 1 && (in_group > first_head || step > first_step)) {
+      __syncthreads();
+      copy(in_group, step, 0);
+    }
     WaitForOwnCopies<0>();
     q_copy.Round(q_tile);
     dout_copy.Round(dout_tile);
@@ -433,7 +501,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
     const bool ends = step + 1 == end_step;
     next_step = ends ? first_step : step + 1;
     next_in_group = in_group + (ends ? 1 : 0);
-    if (next_in_group < group) copy(next_in_group, next_step, stage ^ 1);
+    if (Shape::kStages > 1 && next_in_group < end_head) copy(next_in_group, next_step, stage ^ 1);
     const int first_query = step * kQueries;
     bool skips = warp_key >= length || (a.causal && first_query + kQueries - 1 < warp_key);
     if constexpr (kRanges) {
@@ -518,6 +586,10 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
       AddWeighted<T, kBlocks, kQueries, kWidth>(dk, ds, q_tile);
     }
   }
+  if (parts.parts > 1) {
+    auto& values = reinterpret_cast<float(&)[sizeof(sums) / 16][4]>(sums);
+    if (!AddParts<kThreads>(parts, values)) return;
+  }
   const float all = a.scale * a.dropout.keep_scale, dk_factor[2] = {all, all};
   const float dv_factor[2] = {a.dropout.keep_scale, a.dropout.keep_scale};
   T* const to = a.dqkv + a.Packed(b, 0, heads + g);
@@ -538,12 +610,23 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kResident) void MmaDkdvKern
 
 template <typename Shape, typename T, typename Kernel, typename Softcap>
 void Launch(Kernel kernel, const AttentionBackwardArguments<T>& a, const Softcap& softcap,
-            int64_t heads, int64_t rows, int threads, const char* name, cudaStream_t stream) {
+            const KeyParts& parts, int64_t blocks, int threads, const char* name,
+            cudaStream_t stream) {
   gpu::AllowSharedMemory(kernel, Shape::kBytes);
-  const int64_t tiles = (a.sequence + rows - 1) / rows;
-  kernel<<<static_cast<unsigned>(a.batch * heads * tiles), threads, Shape::kBytes, stream>>>(
-      a, softcap);
+  kernel<<<static_cast<unsigned>(blocks), threads, Shape::kBytes, stream>>>(a, softcap, parts);
   gpu::CheckLaunch(name);
+}
+
+// The parts' scratch memory, which begins after δ.
+template <typename T>
+KeyParts PartsOf(const AttentionBackwardArguments<T>& a) {
+  const MmaKeyParts parts(a.batch, a.sequence, a.heads, a.kv_heads, a.head);
+  char* const memory =
+      reinterpret_cast<char*>(a.delta) + AttentionLseBytes(a.batch * a.heads * a.sequence);
+  return {.parts = static_cast<int>(parts.parts),
+          .blocks = static_cast<int>(parts.blocks),
+          .sums = reinterpret_cast<float4*>(memory),
+          .counters = reinterpret_cast<int*>(memory + parts.sum_bytes)};
 }
 
 }  // namespace
@@ -562,10 +645,14 @@ void LaunchMmaBackward(const AttentionBackwardArguments<T>& a, cudaStream_t stre
     using Softcap = std::decay_t<decltype(cap)>;
     using Dq = DqShape<T, kWidth>;
     using Dkdv = DkdvShape<T, kWidth>;
-    Launch<Dq>(&MmaDqKernel<T, kWidth, kDropout, kRanges, Softcap>, a, cap, a.heads, Dq::kQueries,
-               kMmaThreads, "attention_backward: dq", stream);
-    Launch<Dkdv>(&MmaDkdvKernel<T, kWidth, kDropout, kRanges, Softcap>, a, cap, a.kv_heads,
-                 Dkdv::kKeys, Dkdv::kThreads, "attention_backward: dk and dv", stream);
+    static_assert(Dkdv::kKeys == (kWidth <= 64 ? 128 : 64));  // as MmaKeyParts says
+    const KeyParts parts = PartsOf(a);
+    const int64_t tiles = (a.sequence + Dq::kQueries - 1) / Dq::kQueries;
+    Launch<Dq>(&MmaDqKernel<T, kWidth, kDropout, kRanges, Softcap>, a, cap, parts,
+               a.batch * a.heads * tiles, kMmaThreads, "attention_backward: dq", stream);
+    Launch<Dkdv>(&MmaDkdvKernel<T, kWidth, kDropout, kRanges, Softcap>, a, cap, parts,
+                 int64_t{parts.blocks} * parts.parts, Dkdv::kThreads,
+                 "attention_backward: dk and dv", stream);
   };
   const bool drops = a.dropout.rng != nullptr;
   DispatchMmaWidth(a.head, [&]<int kWidth>() {

@@ -4,6 +4,7 @@
 // in code for sm_90a.
 #pragma once
 
+#include "ops/cuda/counters.cuh"
 #include "ops/cuda/exp2.cuh"
 #include "ops/cuda/tensor_copy.cuh"
 #include "ops/cuda/transpose_quad.cuh"
@@ -42,15 +43,6 @@ __device__ inline void StoreSharedFour(uint32_t to, float4 v) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to), "f"(v.x), "f"(v.y), "f"(v.z),
                "f"(v.w)
                : "memory");
-}
-
-__device__ inline int LoadAcquire(const int* from) {
-  int value;
-  asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
-  return value;
-}
-__device__ inline void StoreRelease(int* to, int value) {
-  asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 
 // LowerHalf: the lower half of the tensor cores' descriptor of a tile. OperandAt: the descriptor
