@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <optional>
 #include <vector>
 
 namespace plimsoll::gpu {
@@ -35,25 +36,37 @@ std::vector<Architecture> Parse(std::string_view list) {
   return architectures;
 }
 
+// The features of the code that runs on a GPU: machine code if there is any, the latest of it.
+std::optional<ComputeCapability> FeaturesOn(std::string_view list, ComputeCapability gpu) {
+  std::optional<ComputeCapability> machine, ptx;
+  ComputeCapability latest{0, 0};
+  for (const Architecture& one : Parse(list)) {
+    if (one.code.empty()) continue;
+    const ComputeCapability features = Architecture::Of(one.features);
+    const ComputeCapability code = Architecture::Of(one.code);
+    const bool exact = std::isalpha(static_cast<unsigned char>(one.code.back()));
+    const bool runs = code == gpu || (!exact && code.major == gpu.major && code < gpu);
+    if (runs && code >= latest) {
+      latest = code;
+      machine = features;
+    }
+    if (one.ptx && !exact && features <= gpu && (!ptx || features > *ptx)) ptx = features;
+  }
+  return machine ? machine : ptx;
+}
+
 }  // namespace
 
 bool HasCodeFor(std::string_view architectures, ComputeCapability gpu) {
-  for (const Architecture& one : Parse(architectures)) {
-    if (one.code.empty()) continue;
-    const ComputeCapability code = Architecture::Of(one.code);
-    const bool exact = std::isalpha(static_cast<unsigned char>(one.code.back()));
-    if (code == gpu) return true;
-    if (!exact && code.major == gpu.major && code < gpu) return true;
-    if (!exact && one.ptx && Architecture::Of(one.features) <= gpu) return true;
-  }
-  return false;
+  return FeaturesOn(architectures, gpu).has_value();
 }
 
-bool HasHopperCode(std::string_view architectures) {
-  for (const Architecture& one : Parse(architectures)) {
-    if (one.features == "90" || one.features == "90a") return true;
-  }
-  return false;
+ComputeCapability KernelCapability(std::string_view architectures, ComputeCapability gpu,
+                                   ComputeCapability wanted) {
+  constexpr ComputeCapability kHopper{9, 0}, kLeastMemory{8, 6};
+  const auto features = FeaturesOn(architectures, gpu);
+  if (!features || *features >= kHopper || features->major >= wanted.major) return wanted;
+  return features->shared_bytes() <= wanted.shared_bytes() ? *features : kLeastMemory;
 }
 
 std::string ArchitectureOf(ComputeCapability gpu) {

@@ -14,8 +14,12 @@ namespace plimsoll::gpu {
 // X.Y. PTX ("80+ptx") runs on every GPU from X.Y on, whose driver compiles it.
 bool HasCodeFor(std::string_view architectures, ComputeCapability gpu);
 
-// Whether it has kernels with instructions that only Hopper has.
-bool HasHopperCode(std::string_view architectures);
+// The capability by which a build chooses kernels on that GPU: `wanted`, usually the GPU's own. But
+// code that runs there with the features of an older generation ("80:90", or "80+ptx" on a newer
+// GPU) lacks what kernels for newer ones use: then it is one of that generation, whose shared
+// memory a GPU as `wanted` has.
+ComputeCapability KernelCapability(std::string_view architectures, ComputeCapability gpu,
+                                   ComputeCapability wanted);
 
 // The name of this compute capability in such a list: "90".
 std::string ArchitectureOf(ComputeCapability gpu);

@@ -6,11 +6,11 @@
 #include "base/error.h"
 #include "gpu/architectures.h"
 #include "gpu/check.h"
+#include "gpu/installation.h"
 
 namespace plimsoll::gpu {
 
 ComputeCapability CurrentCapability() {
-  if (const auto acted = ActedCapability()) return *acted;
   int device = 0;
   ComputeCapability capability;
   Check(cudaGetDevice(&device), "cudaGetDevice");
@@ -18,13 +18,10 @@ ComputeCapability CurrentCapability() {
         "cudaDeviceGetAttribute");
   Check(cudaDeviceGetAttribute(&capability.minor, cudaDevAttrComputeCapabilityMinor, device),
         "cudaDeviceGetAttribute");
-  return capability;
+  return KernelCapability(BuiltArchitectures(), capability, ActedCapability().value_or(capability));
 }
 
-bool OnHopper() {
-  static const bool has_code = HasHopperCode(PLIMSOLL_CUDA_ARCHITECTURES);
-  return has_code && CurrentCapability().is_hopper();
-}
+bool OnHopper() { return CurrentCapability().is_hopper(); }
 
 void AllowSharedMemory(const void* kernel, int64_t bytes) {
   if (const auto acted = ActedCapability()) {

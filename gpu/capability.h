@@ -8,11 +8,12 @@
 
 namespace plimsoll::gpu {
 
-// That of the current device, or what ActAs names.
+// That of the current device, or what ActAs names, as far as the build's code has its features
+// (KernelCapability).
 ComputeCapability CurrentCapability();
 
 // Whether kernels of *_hopper.cu run on the current device: it is a Hopper GPU, and this build has
-// code of sm_90a. Elsewhere these kernels are empty.
+// code for 9.0, so also for 9.0a. Elsewhere these kernels are empty.
 bool OnHopper();
 
 // Lets thread blocks of `kernel` have that many bytes of dynamic shared memory. Throws an

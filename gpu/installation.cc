@@ -28,10 +28,12 @@ std::string FindNccl() {
 
 }  // namespace
 
+const char* BuiltArchitectures() { return PLIMSOLL_CUDA_ARCHITECTURES; }
+
 Installation FindInstallation() {
   Installation result;
   result.cuda = true;
-  result.architectures = PLIMSOLL_CUDA_ARCHITECTURES;
+  result.architectures = BuiltArchitectures();
   cudaRuntimeGetVersion(&result.runtime_version);
   cudaDriverGetVersion(&result.driver_version);
   result.libraries = {

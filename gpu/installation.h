@@ -38,6 +38,9 @@ struct Installation {
 
 Installation FindInstallation();
 
+// Installation::architectures alone; empty in builds without CUDA.
+const char* BuiltArchitectures();
+
 // The bus id of the GPU that CUDA would use first: "0000:1B:00.0". Empty if there is no such GPU.
 std::string FirstBusId();
 

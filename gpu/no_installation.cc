@@ -5,6 +5,8 @@ namespace plimsoll::gpu {
 
 Installation FindInstallation() { return {}; }
 
+const char* BuiltArchitectures() { return ""; }
+
 std::string FirstBusId() { return ""; }
 
 }  // namespace plimsoll::gpu

@@ -24,6 +24,7 @@
 #include <string>
 
 #include "base/dropout_draws.h"
+#include "base/error.h"
 #include "base/message.h"
 #include "gpu/capability.h"
 #include "gpu/check.h"
@@ -175,6 +176,13 @@ bool OnTensorCores(const CudaContext& ctx, const AttentionProblem& p) {
   return low && HasMmaAttention<T>(p.head, ctx.libraries.capability());
 }
 
+// Checks that the plan has as much scratch memory as the chosen kernels take.
+void RequireWorkspace(const CudaContext& ctx, int64_t bytes) {
+  if (bytes <= ctx.workspace_bytes) return;
+  throw InternalError(std::string(ctx.op.name) + ": needs a workspace of " + std::to_string(bytes) +
+                      " bytes; planned are " + std::to_string(ctx.workspace_bytes));
+}
+
 // Two ways to find the largest magnitude of output 0, stored at `to`, which may be nullptr.
 // BeginLargest sets it to 0 before our own kernels, which raise it; FindLargest reads the output.
 void BeginLargest(const CudaContext& ctx, uint32_t* to) {
@@ -301,7 +309,12 @@ void OwnBackward(const CudaContext& ctx, const AttentionProblem& p) {
       if (!softcap.caps()) return LaunchHopperBackward(a, ctx.stream);
     }
   }
-  if (OnTensorCores<T>(ctx, p)) return LaunchMmaBackward(a, ctx.stream, softcap);
+  if (OnTensorCores<T>(ctx, p)) {
+    const MmaKeyParts parts(p.batch, p.sequence, p.heads, p.kv_heads, p.head);
+    RequireWorkspace(ctx, LseBytes(p) + parts.Bytes());
+    return LaunchMmaBackward(a, ctx.stream, softcap);
+  }
+  RequireWorkspace(ctx, LseBytes(p));
   LaunchAttentionBackward(a, ctx.stream, softcap);
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/bytes.h"
+#include "gpu/architectures.h"
 #include "gpu/installation.h"
 #include "gpu/nvml.h"
 
@@ -71,10 +72,11 @@ std::optional<double> GpuMeter::Joules() const { return gpu::NvmlDevice(device_)
 
 bool GpuMeter::mig() const { return gpu::NvmlDevice(device_).mig(); }
 
-ComputeCapability PresentCapability() {
-  if (const auto acted = ActedCapability()) return *acted;
+ComputeCapability PresentCapability(std::optional<ComputeCapability> wanted) {
   const std::optional<GpuMeter> meter = GpuMeter::Find();
-  return meter ? meter->Capability() : ComputeCapability();
+  if (!meter) return wanted.value_or(ComputeCapability());
+  const ComputeCapability gpu = meter->Capability();
+  return gpu::KernelCapability(gpu::BuiltArchitectures(), gpu, wanted.value_or(gpu));
 }
 
 }  // namespace plimsoll::runtime

@@ -64,8 +64,8 @@ class GpuMeter {
   int64_t used_before_;
 };
 
-// What ActAs names, or else the capability of the GPU that this process would use; the default if
-// there is no GPU.
-ComputeCapability PresentCapability();
+// What kernels are chosen by on the GPU that this process would use (gpu::KernelCapability). If
+// `wanted` is nullopt, it is the GPU's own capability; the default if there is no GPU.
+ComputeCapability PresentCapability(std::optional<ComputeCapability> wanted = ActedCapability());
 
 }  // namespace plimsoll::runtime

@@ -38,11 +38,30 @@ TEST(Architectures, FeaturesOfOneRunAsCodeOfAnother) {
   EXPECT_FALSE(HasCodeFor("80:90", {8, 0}));
 }
 
-TEST(Architectures, HopperHasKernelsOfItsOwn) {
-  EXPECT_TRUE(HasHopperCode("90"));
-  EXPECT_TRUE(HasHopperCode("80,90a,120+ptx"));
-  EXPECT_FALSE(HasHopperCode("80:90"));
-  EXPECT_FALSE(HasHopperCode("80+ptx"));
+TEST(Architectures, KernelsAreChosenByTheFeaturesOfTheCode) {
+  const auto chosen = [](const char* list, ComputeCapability gpu) {
+    return KernelCapability(list, gpu, gpu);
+  };
+  constexpr ComputeCapability kAmpere{8, 0}, kHopper{9, 0}, kBlackwell{12, 0};
+  EXPECT_EQ(chosen("80,90,100,120+ptx", kHopper), kHopper);
+  EXPECT_EQ(chosen("80,90,100,120+ptx", {8, 9}), (ComputeCapability{8, 9}));
+  EXPECT_EQ(chosen("80,90,100,120+ptx", {13, 0}), (ComputeCapability{13, 0}));
+  EXPECT_EQ(chosen("90+ptx", kBlackwell), kBlackwell);
+  EXPECT_EQ(chosen("80:90", kHopper), kAmpere);
+  EXPECT_EQ(chosen("89:90", kHopper), (ComputeCapability{8, 9}));
+  EXPECT_EQ(chosen("80+ptx", kHopper), kAmpere);
+  // It has less shared memory than 8.0.
+  EXPECT_EQ(chosen("80+ptx", kBlackwell), (ComputeCapability{8, 6}));
+  EXPECT_EQ(chosen("75+ptx", kAmpere), (ComputeCapability{7, 5}));
+  EXPECT_EQ(chosen("90", kAmpere), kAmpere) << "no code at all";
+}
+
+TEST(Architectures, AnotherGpusKernelsAreChosenIfTheCodeHasItsFeatures) {
+  constexpr ComputeCapability kRtx3090{8, 6}, kHopper{9, 0}, kBlackwell{12, 0};
+  EXPECT_EQ(KernelCapability("90", kHopper, kRtx3090), kRtx3090);
+  EXPECT_EQ(KernelCapability("90", kHopper, kBlackwell), kBlackwell);
+  EXPECT_EQ(KernelCapability("80:90", kHopper, kRtx3090), kRtx3090);
+  EXPECT_EQ(KernelCapability("80:90", kHopper, kBlackwell), kRtx3090);
 }
 
 }  // namespace

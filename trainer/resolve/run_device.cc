@@ -118,9 +118,9 @@ void ActAsAsked(const config::RunConfig& config) {
 }
 
 ComputeCapability CapabilityFrom(const config::RunConfig& config) {
-  if (const auto acted = ActedBy(config)) return *acted;
-  if (!config.planned_gpu.empty()) return RequireGpu(config.planned_gpu).capability;
-  return runtime::PresentCapability();
+  const auto acted = ActedBy(config);
+  if (config.planned_gpu.empty()) return runtime::PresentCapability(acted);
+  return acted ? *acted : RequireGpu(config.planned_gpu).capability;
 }
 
 void RequireFp8Units(const config::RunConfig& config) {

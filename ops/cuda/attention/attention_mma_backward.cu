@@ -13,9 +13,10 @@
 // dP are initialized with −δ/c. dkdv stores M in the sign of P, which is never negative.
 //
 // Scores and their gradients stay in registers; the next tiles are copied while the current ones
-// are multiplied. Every gradient has one writer, or writers that add in turn, so its bits are always
-// the same; therefore 7 products are computed instead of 5. (5, with dq added in turn by the thread
-// blocks of all keys, took 10 % longer on an H200: the tensor cores are busy for 40 % of the time.)
+// are multiplied. Every gradient has one writer, or writers that add in turn, so its bits are
+// always the same; therefore 7 products are computed instead of 5. (5, with dq added in turn by the
+// thread blocks of all keys, took 10 % longer on an H200: the tensor cores are busy for 40 % of the
+// time.)
 //
 // Bytes: k and v (q and dout) once for each thread block, mostly from L2.
 #include <algorithm>
@@ -78,13 +79,13 @@ struct DkdvShape {
   static constexpr int kTile = kQueries * MmaRowBytes<T>(kWidth);
   static constexpr int kRows = kKeys * MmaRowBytes<T>(kWidth);
   static constexpr bool kPlaced = kBlocks == 2;  // keys are placed by PlaceOfKey
-  // The stages of q, dout, lse and δ; then k and v; then the weights that warps pass to others.
+  // The stages of q, dout, lse and δ: two, or one if only one fits everywhere; then k and v; then
+  // the weights that warps pass to others.
   static constexpr int kFloats = 2 * kTile;
   static constexpr int kStage = kFloats + 2 * kQueries * 4;
   static constexpr int kWithoutStages = 2 * kRows + (kApart ? kKeys * kQueries * 4 : 0);
-  static constexpr bool kOne = kWithoutStages + kStage <= kLeastSharedMemory &&
-                               kWithoutStages + 2 * kStage > kLeastSharedMemory;
-  static constexpr int kStages = kOne ? 1 : 2;
+  static constexpr int kRoom = kLeastSharedMemory - kWithoutStages;
+  static constexpr int kStages = kStage <= kRoom && 2 * kStage > kRoom ? 1 : 2;
   static constexpr int kK = kStages * kStage;
   static constexpr int kWeights = kK + 2 * kRows;
   static constexpr int kBytes = kStages * kStage + kWithoutStages;
