@@ -42,6 +42,8 @@ std::vector<TensorType> Infer(const OpCall& call) {
   const graph::OpDef& norm = NormOf(call);
   norm.infer({norm, NormInputs(call), {}, call.attributes});  // runs the norm's checks
   const TensorType& y = call.input(kX);
+  Check(graph::IsLowPrecision(y.dtype), call, "takes bf16 or f16");
+  Check(call.attributes.GetWord("dtype") == "e4m3", call, "makes codes in e4m3");
   const TensorType number{DType::kFloat32, {}};
   const TensorType* const inputs[] = {&y, &number, nullptr, &call.input(kExpected)};
   const graph::OpDef& quantize = OpRegistry::Get().Require("quantize");

@@ -212,7 +212,7 @@ __global__ void __launch_bounds__(kThreads)
   AddLargest<kThreads>(here, shared, largest);
 }
 
-template <typename Form, typename Code, typename T>
+template <typename Form, typename T>
 __global__ void __launch_bounds__(kThreads, 2)
     QuantizeNormKernel(const Operands<T> p, const Cast cast) {
   constexpr bool kEven = Form::kEven;
@@ -232,7 +232,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   __syncthreads();
 
   const T* const x = Form::kAdds ? p.sum : p.a;
-  const float to_code = ReadScale<Code>(cast).to_code;
+  const float to_code = ReadScale<Float8E4M3>(cast).to_code;
   const int across = threadIdx.x % kTileAcross, unit = threadIdx.x / kTileAcross;
   const int64_t row = first_row + unit * kSide;
   uint32_t largest = 0;
@@ -263,7 +263,7 @@ __global__ void __launch_bounds__(kThreads, 2)
       const Eight<T> made = RoundPack<T, kSide>(y);
       largest = WithMagnitudes(largest, made);
       ToFloats(made, y);
-      codes[i] = EightCodes<Code>(y, to_code);
+      codes[i] = EightCodes<Float8E4M3>(y, to_code);
       if (cast.codes != nullptr) {
         StoreSome<kEven>(cast.codes + (row + i) * p.width + column, codes[i], count);
       }
@@ -278,7 +278,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   AddLargest<kThreads>(largest, shared_largest, cast.found);
 }
 
-template <typename Form, typename Code, typename T>
+template <typename Form, typename T>
 void LaunchForm(const CudaContext& ctx, const Operands<T>& p, const Cast& cast) {
   if (cast.codes != nullptr || cast.transposed != nullptr) {
     const int64_t blocks = (p.rows + kWarps - 1) / kWarps;
@@ -286,16 +286,16 @@ void LaunchForm(const CudaContext& ctx, const Operands<T>& p, const Cast& cast) 
                                                                                  FirstLargest(ctx));
     gpu::CheckLaunch("quantize_norm");
   }
-  QuantizeNormKernel<Form, Code>
+  QuantizeNormKernel<Form>
       <<<static_cast<unsigned>((p.rows + kRows - 1) / kRows), kThreads, 0, ctx.stream>>>(p, cast);
   gpu::CheckLaunch("quantize_norm");
 }
 
-template <typename Code, bool kMean, bool kAdd, typename T>
+template <bool kMean, bool kAdd, typename T>
 void Launch(const CudaContext& ctx, const Operands<T>& p, const Cast& cast) {
   constexpr int kSize = kPackSize<T>, kBlockWarps = kNormBlock / kWarp;
   const auto launch = [&]<int kSizeOf, int kRowWarps>() {
-    LaunchForm<Form<T, kMean, kAdd, kSizeOf, kRowWarps>, Code>(ctx, p, cast);
+    LaunchForm<Form<T, kMean, kAdd, kSizeOf, kRowWarps>>(ctx, p, cast);
   };
   if (!TakesNormPacks<T>(p, p.weight)) {
     launch.template operator()<1, kBlockWarps>();
@@ -306,45 +306,44 @@ void Launch(const CudaContext& ctx, const Operands<T>& p, const Cast& cast) {
   }
 }
 
-template <typename Code, typename T>
-void Run(const CudaContext& ctx, Operands<T> p) {
+template <typename T>
+void Run(const CudaContext& ctx, const Operands<T>& p) {
   using namespace quantize_norm;
   const Cast cast = ExpectedCast(ctx, ctx.in_shape(kX), kExpected);
   if (p.rows > 0) {
     const std::string& of = ctx.attributes.GetWord("of");
     const auto launch = [&]<bool kMean>() {
-      NormAdds(of) ? Launch<Code, kMean, true>(ctx, p, cast)
-                   : Launch<Code, kMean, false>(ctx, p, cast);
+      NormAdds(of) ? Launch<kMean, true>(ctx, p, cast) : Launch<kMean, false>(ctx, p, cast);
     };
     NormHasMean(of) ? launch.template operator()<true>() : launch.template operator()<false>();
   }
-  FinishCast<Code>(ctx, cast, kLargest);
+  FinishCast<Float8E4M3>(ctx, cast, kLargest);
+}
+
+template <typename T>
+void QuantizeNormOf(const CudaContext& ctx) {
+  using namespace quantize_norm;
+  Operands<T> p{};
+  p.a = ctx.in<T>(kX);
+  p.b = ctx.in<T>(kAddend);
+  p.weight = ctx.in<T>(kWeight);
+  p.bias = ctx.in<T>(kBias);
+  p.mean = ctx.out<float>(kMean);
+  p.rstd = ctx.out<float>(kRstd);
+  p.rows = ctx.in_shape(kX).rows();
+  p.width = static_cast<int>(ctx.in_shape(kX).dim(-1));
+  p.eps = static_cast<float>(ctx.attributes.GetReal("eps"));
+  p.offset = NormOffset(HasUnitOffset(ctx.attributes));
+  if (ctx.has_input(kAddend)) {
+    char* const after = static_cast<char*>(ctx.workspace) + kLargestWordsBytes;
+    p.sum = ctx.has_output(kSum) ? ctx.out<T>(kSum) : reinterpret_cast<T*>(after);
+  }
+  Run(ctx, p);
 }
 
 void QuantizeNorm(const CudaContext& ctx) {
-  using namespace quantize_norm;
-  DispatchCuda(ctx.dtype(), [&]<typename T>() {
-    Operands<T> p{};
-    p.a = ctx.in<T>(kX);
-    p.b = ctx.in<T>(kAddend);
-    p.weight = ctx.in<T>(kWeight);
-    p.bias = ctx.in<T>(kBias);
-    p.mean = ctx.out<float>(kMean);
-    p.rstd = ctx.out<float>(kRstd);
-    p.rows = ctx.in_shape(kX).rows();
-    p.width = static_cast<int>(ctx.in_shape(kX).dim(-1));
-    p.eps = static_cast<float>(ctx.attributes.GetReal("eps"));
-    p.offset = NormOffset(HasUnitOffset(ctx.attributes));
-    if (ctx.has_input(kAddend)) {
-      char* const after = static_cast<char*>(ctx.workspace) + kLargestWordsBytes;
-      p.sum = ctx.has_output(kSum) ? ctx.out<T>(kSum) : reinterpret_cast<T*>(after);
-    }
-    if (graph::ParseDType(ctx.attributes.GetWord("dtype")) == graph::DType::kFloat8E4M3) {
-      Run<Float8E4M3>(ctx, p);
-    } else {
-      Run<Float8E5M2>(ctx, p);
-    }
-  });
+  ctx.dtype() == graph::DType::kBFloat16 ? QuantizeNormOf<__nv_bfloat16>(ctx)
+                                         : QuantizeNormOf<__half>(ctx);
 }
 
 const CudaKernelRegistration kQuantizeNorm({"quantize_norm", &QuantizeNorm});

@@ -16,11 +16,13 @@ bool NormDrops(const Node& norm) {
          ArgumentAt(norm.inputs, NormHasMean(norm.op->name) ? 4 : 3) != kNoTensor;
 }
 
-std::optional<Node> NormWithCodes(const ReadAsCodes& found) {
+std::optional<Node> NormWithCodes(const graph::Program& program, const ReadAsCodes& found) {
   const Node &norm = found.maker, &codes = found.quantize;
   const std::string& of = norm.op->name;
   const size_t adds = NormAdds(of) ? 1 : 0, has_mean = NormHasMean(of) ? 1 : 0;
   if (!IsQuantizedNorm(of) || norm.outputs[adds] != found.y || NormDrops(norm) ||
+      !graph::IsLowPrecision(program.tensor(found.y).type.dtype) ||
+      codes.attributes.GetWord("dtype") != "e4m3" ||
       codes.inputs[quantize::kAccSums] != kNoTensor ||
       ArgumentAt(codes.outputs, quantize::kSums) != kNoTensor) {
     return std::nullopt;
@@ -45,6 +47,9 @@ std::optional<Node> NormWithCodes(const ReadAsCodes& found) {
 
 }  // namespace
 
-int FuseQuantizedNorms(graph::Program& program) { return FuseCodes(program, &NormWithCodes); }
+int FuseQuantizedNorms(graph::Program& program) {
+  return FuseCodes(program,
+                   [&](const ReadAsCodes& found) { return NormWithCodes(program, found); });
+}
 
 }  // namespace plimsoll::ops

@@ -94,6 +94,12 @@ struct CodesMaker {
   bool biased = false;               // of layer norms
   bool of_codes = false;             // of activations, whose numbers are bf16 or f16
 
+  // Whether the op takes numbers of one type and makes codes of the other.
+  bool Takes(graph::DType from, graph::DType to) const {
+    if (IsQuantizedNorm(of) && to != graph::DType::kFloat8E4M3) return false;
+    return graph::IsLowPrecision(from) || !(of_codes || IsQuantizedNorm(of));
+  }
+
   // y's rows are those of `shape`; SwiGLU's gradient has twice its columns. Nothing is expected if
   // `magnitude` is 0.
   CodesCall Call(graph::DType from, graph::DType to, const graph::Shape& shape,

@@ -39,8 +39,8 @@ void ExpectBytesOfEach(const std::vector<CodesMaker>& makers, const std::vector<
   const OnCuda run;
   for (const CodesMaker& maker : makers) {
     for (const DType from : kNumberTypes) {
-      if (maker.of_codes && from == DType::kFloat32) continue;
       for (const DType to : kCodeTypes) {
+        if (!maker.Takes(from, to)) continue;
         for (const double magnitude : {0.0, 0.25, 64.0}) {
           for (const Shape& shape : shapes) {
             ExpectBytesOfThree(run, maker.Call(from, to, shape, magnitude));
@@ -93,7 +93,7 @@ void ExpectScalesOfNotFinite(const std::vector<CodesMaker>& makers,
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   for (const CodesMaker& maker : makers) {
     for (const DType from : kNumberTypes) {
-      if (maker.of_codes && from == DType::kFloat32) continue;
+      if (!maker.Takes(from, DType::kFloat8E4M3)) continue;
       for (const double magnitude : {0.0, 4.0}) {
         for (const double bad : {kInfinity, -kInfinity, std::numeric_limits<double>::quiet_NaN()}) {
           // It may make 0 of minus infinity; not so SwiGLU of up, which is last.

@@ -140,21 +140,21 @@ const ExampleTable kExamples(R"(
   // cuda_tolerance=2: a norm may lie on either side of a rounding boundary on a GPU, and so may its
   // code.
   quantize_norm "rms"([3,7,45], _, [45], _, f32[3] positive)
-      {dtype="e4m3", eps=1e-05, index=2, of="rms_norm"} cuda_tolerance=2 dtypes=f32,bf16,f16
+      {dtype="e4m3", eps=1e-05, index=2, of="rms_norm"} cuda_tolerance=2 dtypes=bf16,f16
   quantize_norm "rms, rows of packs"([67,72], _, [72], _, f32[1] positive)
-      {dtype="e4m3", eps=1e-05, index=0, of="rms_norm"} cuda_tolerance=2 dtypes=f32,bf16,f16
+      {dtype="e4m3", eps=1e-05, index=0, of="rms_norm"} cuda_tolerance=2 dtypes=bf16,f16
   quantize_norm "layer norm"([2,3,13], _, [13], [13], f32[3] positive)
-      {dtype="e5m2", eps=1e-05, index=1, of="layer_norm"} cuda_tolerance=2 dtypes=f32,bf16,f16
+      {dtype="e4m3", eps=1e-05, index=1, of="layer_norm"} cuda_tolerance=2 dtypes=bf16,f16
   quantize_norm "layer norm, rows of packs"([33,520], _, [520], _, f32[1] positive)
-      {dtype="e4m3", eps=1e-05, index=0, of="layer_norm"} cuda_tolerance=2 dtypes=f32,bf16,f16
+      {dtype="e4m3", eps=1e-05, index=0, of="layer_norm"} cuda_tolerance=2 dtypes=bf16,f16
   quantize_norm "sum and rms"([67,328], [67,328], [328], _, f32[2] positive)
-      {dtype="e4m3", eps=1e-05, index=1, of="add_rms_norm"} cuda_tolerance=2 dtypes=f32,bf16,f16
+      {dtype="e4m3", eps=1e-05, index=1, of="add_rms_norm"} cuda_tolerance=2 dtypes=bf16,f16
   quantize_norm "sum and rms, odd"([2,9,45], [2,9,45], [45], _, f32[2] positive)
-      {dtype="e4m3", eps=1e-05, index=1, of="add_rms_norm"} cuda_tolerance=2 dtypes=f32,bf16,f16
+      {dtype="e4m3", eps=1e-05, index=1, of="add_rms_norm"} cuda_tolerance=2 dtypes=bf16,f16
   quantize_norm "sum and layer norm"([35,48], [35,48], [48], [48], f32[2] positive)
-      {dtype="e4m3", eps=1e-05, index=0, of="add_layer_norm"} cuda_tolerance=2 dtypes=f32,bf16,f16
+      {dtype="e4m3", eps=1e-05, index=0, of="add_layer_norm"} cuda_tolerance=2 dtypes=bf16,f16
   quantize_norm "sum and layer norm, wide rows"([3,2312], [3,2312], [2312], _, f32[2] positive)
-      {dtype="e4m3", eps=1e-05, index=0, of="add_layer_norm"} cuda_tolerance=2 dtypes=f32,bf16,f16
+      {dtype="e4m3", eps=1e-05, index=0, of="add_layer_norm"} cuda_tolerance=2 dtypes=bf16,f16
 
   // With 1 + weight in place of the weight.
   rms_norm "unit offset"([2,3,45], [45]) {eps=1e-05, unit_offset=true}
@@ -183,10 +183,10 @@ const ExampleTable kExamples(R"(
       [2,33,168], _, _) {heads=3, kv_heads=2, unit_offset=true}
   quantize_norm "rms, unit offset"([67,72], _, [72], _, f32[1] positive)
       {dtype="e4m3", eps=1e-05, index=0, of="rms_norm", unit_offset=true} cuda_tolerance=2
-      dtypes=f32,bf16,f16
+      dtypes=bf16,f16
   quantize_norm "sum and rms, unit offset, odd"([2,9,45], [2,9,45], [45], _, f32[2] positive)
       {dtype="e4m3", eps=1e-05, index=1, of="add_rms_norm", unit_offset=true} cuda_tolerance=2
-      dtypes=f32,bf16,f16
+      dtypes=bf16,f16
 
   loss_scale_step "grows"(f32[] positive, f32[] positive, [] counter, [2] counter)
       {backoff_factor=0.5, dynamic=true, growth_factor=2.0, growth_interval=4, min_scale=1.0}

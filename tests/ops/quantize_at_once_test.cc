@@ -32,8 +32,8 @@ std::vector<CodesMaker> AllMakers() {
 TEST(QuantizeAtOnce, HasTheBytesOfThreeOps) {
   for (const CodesMaker& maker : AllMakers()) {
     for (const DType from : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
-      if (maker.of_codes && from == DType::kFloat32) continue;
       for (const DType to : {DType::kFloat8E4M3, DType::kFloat8E5M2}) {
+        if (!maker.Takes(from, to)) continue;
         for (const double magnitude : {0.0, 0.25, 64.0}) {
           for (const Shape& shape : {Shape{33, 48}, Shape{2, 7, 13}, Shape{0, 8}}) {
             ExpectBytesOfThree(&OnCpu, maker.Call(from, to, shape, magnitude));
@@ -49,7 +49,9 @@ TEST(QuantizeAtOnce, HasTheBytesOfThreeOpsOfWhatIsNotFinite) {
   for (const CodesMaker& maker : AllMakers()) {
     for (const double magnitude : {0.0, 4.0}) {
       for (const double bad : {kInfinity, std::numeric_limits<double>::quiet_NaN()}) {
-        CodesCall call = maker.Call(DType::kBFloat16, DType::kFloat8E5M2, {33, 48}, magnitude);
+        const bool both = maker.Takes(DType::kBFloat16, DType::kFloat8E5M2);
+        const DType to = both ? DType::kFloat8E5M2 : DType::kFloat8E4M3;
+        CodesCall call = maker.Call(DType::kBFloat16, to, {33, 48}, magnitude);
         call.Spoil(bad);
         ExpectBytesOfThree(&OnCpu, call);
         EXPECT_TRUE(std::isnan(call.InOneOp(&OnCpu)[CodesCall::kScale].at(0)));
@@ -100,6 +102,10 @@ TEST(QuantizeAtOnce, RefusesWhatItCannotMake) {
        "quantize_norm: norms of sums, and no others, add");
   norm("rms_norm", nullptr, weight, &weight, "quantize_norm: RMS norms have no bias");
   norm("add_layer_norm", &x, x, nullptr, "add_layer_norm: weight must be [D]");
+  const TestTensor wide = NormalValues(DType::kFloat32, {4, 8}, 1);
+  const TestTensor wide_weight = NormalValues(DType::kFloat32, {8}, 2);
+  ExpectRefused("quantize_norm", "rms_norm", {&wide, nullptr, &wide_weight, nullptr},
+                "quantize_norm: takes bf16 or f16");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ forward
   _, %uq: e4m3[2,8,32], %us: f32[], _ = quantize(%u, %ul, _, %expected) {dtype="e4m3", index=0}
   %t: bf16[2,8,32], %v: bf16[2,8,32], %vm: f32[16], %vr: f32[16] = add_layer_norm(%s, %h, %g, %b) {eps=1e-05}
   %vl: f32[] = largest_magnitude(%v)
-  %vt: e5m2[32,16], %vq: e5m2[2,8,32], %vs: f32[], _ = quantize(%v, %vl, _, %expected) {dtype="e5m2", index=1}
+  %vt: e4m3[32,16], %vq: e4m3[2,8,32], %vs: f32[], _ = quantize(%v, %vl, _, %expected) {dtype="e4m3", index=1}
   %read = mul(%s, %t)
 backward
   %found = mul(%yl, %vl)
@@ -52,14 +52,14 @@ forward
   %yt: e4m3[32,16], %yq: e4m3[2,8,32], %ys: f32[], %yl: f32[], _, %rstd: f32[16] = quantize_norm(%x, _, %g, _, %expected) {dtype="e4m3", eps=1e-05, index=2, of="rms_norm"} @block.0.norm_1 !fuse
   %zt: e4m3[32,16], _, %zs: f32[], _, _, %zr: f32[16], %s: bf16[2,8,32] = quantize_norm(%x, %h, %g, _, %expected) {dtype="e4m3", eps=1e-06, index=3, of="add_rms_norm", unit_offset=true} @block.0.norm_2 !fuse
   _, %uq: e4m3[2,8,32], %us: f32[], _, _, %ur: f32[16] = quantize_norm(%s, _, %g, _, %expected) {dtype="e4m3", eps=1e-05, index=0, of="layer_norm"} !fuse
-  %vt: e5m2[32,16], %vq: e5m2[2,8,32], %vs: f32[], %vl: f32[], %vm: f32[16], %vr: f32[16], %t: bf16[2,8,32] = quantize_norm(%s, %h, %g, %b, %expected) {dtype="e5m2", eps=1e-05, index=1, of="add_layer_norm"} !fuse
+  %vt: e4m3[32,16], %vq: e4m3[2,8,32], %vs: f32[], %vl: f32[], %vm: f32[16], %vr: f32[16], %t: bf16[2,8,32] = quantize_norm(%s, %h, %g, %b, %expected) {dtype="e4m3", eps=1e-05, index=1, of="add_layer_norm"} !fuse
   %read = mul(%s, %t)
 backward
   %found = mul(%yl, %vl)
 )");
 }
 
-// Sums of columns, dropout, the codes of the sum. What keeps codes of any op from being made with
+// Sums of columns, dropout, the codes of the sum, codes for gradients. What keeps codes of any op from being made with
 // it: quantize_activation_fusion_test.cc.
 TEST(FuseQuantizedNorms, LeavesOthers) {
   ExpectUntouched(R"(
@@ -80,6 +80,12 @@ forward
   %sl: f32[] = largest_magnitude(%s)
   %st: e4m3[32,16], %a, %ss: f32[], _ = quantize(%s, %sl, _, %expected) {dtype="e4m3", index=2}
   %read = scale(%y) {factor=2.0}
+)");
+  ExpectUntouched(R"(
+forward
+  %y: bf16[2,8,32], _ = rms_norm(%x, %g) {eps=1e-05}
+  %yl: f32[] = largest_magnitude(%y)
+  %yt: e5m2[32,16], _, %ys: f32[], _ = quantize(%y, %yl, _, %expected) {dtype="e5m2", index=2}
 )");
 }
 
