@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include "tests/support/expect_error.h"
@@ -24,6 +25,11 @@ pid_t Start(const std::string& program, const std::vector<std::string>& argument
   std::vector<char*> argv;
   std::vector<std::string> copies = arguments;
   copies.insert(copies.begin(), program);
+  // The child chooses kernels as this process does (tests/support/test_device.h).
+  const char* const acted = std::getenv("PLIMSOLL_TEST_ACT_AS");
+  if (acted != nullptr && program == kProgram && !arguments.empty() && arguments[0] == "train") {
+    copies.insert(copies.end(), {"--set", "debug.act_as=" + std::string(acted)});
+  }
   for (std::string& argument : copies) argv.push_back(argument.data());
   argv.push_back(nullptr);
 
