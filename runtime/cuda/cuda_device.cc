@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "base/compute_capability.h"
 #include "base/stage.h"
 #include "gpu/first_device.h"
 #include "gpu/libraries.h"
@@ -98,9 +97,8 @@ class CudaDevice : public Device {
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override {
-    const std::string name = libraries_.properties().name;
-    const auto acted = ActedCapability();
-    return acted ? fmt::format("{} as {}", name, acted->text()) : name;
+    const cudaDeviceProp& gpu = libraries_.properties();
+    return NameByKernels(gpu.name, {gpu.major, gpu.minor}, libraries_.capability());
   }
   std::unique_ptr<DeviceMemory> Allocate(int64_t arena_bytes, int64_t host_arena_bytes) override {
     return std::make_unique<CudaMemory>(arena_bytes, host_arena_bytes, streams_, libraries_, meter_,

@@ -72,6 +72,10 @@ std::optional<double> GpuMeter::Joules() const { return gpu::NvmlDevice(device_)
 
 bool GpuMeter::mig() const { return gpu::NvmlDevice(device_).mig(); }
 
+std::string NameByKernels(const std::string& gpu, ComputeCapability own, ComputeCapability chosen) {
+  return chosen == own ? gpu : fmt::format("{} as {}", gpu, chosen.text());
+}
+
 ComputeCapability PresentCapability(std::optional<ComputeCapability> wanted) {
   const std::optional<GpuMeter> meter = GpuMeter::Find();
   if (!meter) return wanted.value_or(ComputeCapability());

@@ -64,6 +64,10 @@ class GpuMeter {
   int64_t used_before_;
 };
 
+// The GPU's name, followed by the capability by which its kernels are chosen if that is another:
+// "NVIDIA H200 as 8.6". Such kernels have times of their own.
+std::string NameByKernels(const std::string& gpu, ComputeCapability own, ComputeCapability chosen);
+
 // What kernels are chosen by on the GPU that this process would use (gpu::KernelCapability). If
 // `wanted` is nullopt, it is the GPU's own capability; the default if there is no GPU.
 ComputeCapability PresentCapability(std::optional<ComputeCapability> wanted = ActedCapability());

@@ -102,9 +102,8 @@ std::optional<Card> CardFrom(const config::RunConfig& config) {
   const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
   if (!meter) return std::nullopt;
   const runtime::GpuMemory memory = meter->Measure();
-  const auto acted = ActedBy(config);
-  return Card{acted ? fmt::format("{} as {}", memory.gpu, acted->text()) : memory.gpu,
-              memory.total};
+  const ComputeCapability chosen = runtime::PresentCapability(ActedBy(config));
+  return Card{runtime::NameByKernels(memory.gpu, meter->Capability(), chosen), memory.total};
 }
 
 std::string GpuFrom(const config::RunConfig& config) {
