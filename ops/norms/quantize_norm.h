@@ -19,9 +19,9 @@ namespace plimsoll::ops {
 //   largest = largest_magnitude(y)
 //   transposed, codes, scale = quantize(y, largest, _, expected) {dtype, index}
 //
-// with the bits of these three ops. x is in 16 bits and codes are e4m3, as of all activations that
-// layers in 8 bits read (e5m2 is for gradients only). Without an addend there is no sum; the mean
-// of an RMS norm is 0. On a GPU there is one exception: if y isn't finite and a magnitude is
+// with the bits of these three ops. x is in 16 bits. Codes are e4m3, the type of all activations
+// that layers in 8 bits read (e5m2 is for gradients only). Without an addend there is no sum; the
+// mean of an RMS norm is 0. On a GPU there is one exception: if y isn't finite and a magnitude is
 // expected, `codes` and `transposed` are those of the expected magnitude, because they are written
 // before the last element is known. `scale` is NaN in that case, too, and so is every product.
 
