@@ -12,7 +12,8 @@
 // its next row there while it computes with the current one. A row too long for that (more than 112
 // KB) is shared by a cluster of 4 or 8 blocks, which exchange maximum and sum; several clusters on
 // the same multiprocessors then alternate between copying and computing. Rows longer than 1.75 MB,
-// and all rows on architectures before 9.0, are read twice.
+// and all rows on architectures before 9.0, are read twice, the second time from the end: what was
+// read last is still in a cache.
 //
 // Threads keep a running maximum and a sum relative to it, a pack of 16 bytes at a time (Milakov,
 // Gimelshein 2018, "Online normalizer calculation for softmax", algorithm 3). All arithmetic is in
@@ -114,6 +115,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
   constexpr bool kStaged = kBuffers > 0;
   constexpr int kBlocks = kCluster;
   constexpr int kPack = kPackSize<S>;
+  constexpr int kStep = kThreads * kPack;
   constexpr int kWarps = kThreads / kWarp;
   extern __shared__ __align__(128) unsigned char staged[];
   __shared__ uint64_t arrivals[2];
@@ -171,7 +173,7 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
     } else {
       RunningSum sum;
 #pragma unroll 2
-      for (int at = thread * kPack; at < length; at += kThreads * kPack) {
+      for (int at = thread * kPack; at < length; at += kStep) {
         float x[kPack];
         LoadLogits<kPack>(slice, at, length, cap, x);
         sum.Add(x);
@@ -210,7 +212,10 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
       if constexpr (kByRow) factor = -rows.dloss[row];
       // The target's logit must have been read before it is overwritten.
       if constexpr (!kStaged) __syncthreads();
-      for (int at = thread * kPack; at < length; at += kThreads * kPack) {
+      const int start = thread * kPack;
+      const int last = start < length ? start + (length - 1 - start) / kStep * kStep : -1;
+      for (int at = kStaged ? start : last; kStaged ? at < length : at >= 0;
+           at += kStaged ? kStep : -kStep) {
         float x[kPack];
         if (target < 0) {
 #pragma unroll
