@@ -33,6 +33,7 @@ TEST(Architectures, PtxRunsOnAllLaterGpus) {
   EXPECT_TRUE(HasCodeFor(kAll, {11, 0}));
   EXPECT_TRUE(HasCodeFor("80+ptx", {9, 0}));
   EXPECT_FALSE(HasCodeFor("86+ptx", {8, 0}));
+  EXPECT_FALSE(HasCodeFor("120+ptx", {11, 0}));
 }
 
 TEST(Architectures, FeaturesOfOneRunAsCodeOfAnother) {
