@@ -37,19 +37,20 @@
 
 namespace plimsoll::ops::linear_loss_cuda {
 
-// The shared memory that a block may have, but for the kernel's other needs.
-inline int64_t SliceBytes(ComputeCapability gpu) { return gpu.shared_bytes() - (3 << 10); }
+// Shared memory for a block's slice: what a block may have, but for the kernel's sums. With 99 KiB
+// it holds GPT-2's 50,304 logits in 16 bits.
+inline int64_t SliceBytes(ComputeCapability gpu) { return gpu.shared_bytes() - 768; }
 
-template <bool kByRow, typename S, int kThreads, int kCluster, int kBuffers, typename Cap>
+template <bool kByRow, typename S, int kThreads, int kCluster, bool kStaged, typename Cap>
 void LaunchRows(const CudaContext& ctx, LossRows<S> rows, const Cap& cap) {
-  const auto kernel = &LossRowsKernel<S, kThreads, kCluster, kBuffers, Cap, kByRow>;
+  const auto kernel = &LossRowsKernel<S, kThreads, kCluster, kStaged, Cap, kByRow>;
   const int64_t each = (rows.vocabulary + kCluster - 1) / kCluster;
   rows.slice = static_cast<int32_t>((each + 63) / 64 * 64);
   cudaLaunchConfig_t config{};
   config.blockDim = dim3(kThreads);
   config.stream = ctx.stream;
-  config.dynamicSmemBytes = kBuffers * sizeof(S) * static_cast<size_t>(rows.slice);
-  if constexpr (kBuffers > 0) {
+  if constexpr (kStaged) {
+    config.dynamicSmemBytes = sizeof(S) * static_cast<size_t>(rows.slice);
     gpu::AllowSharedMemory(kernel, static_cast<int64_t>(config.dynamicSmemBytes));
   }
   cudaLaunchAttribute cluster{};
@@ -75,10 +76,10 @@ void LaunchRows(const CudaContext& ctx, LossRows<S> rows, const Cap& cap) {
 
 // Without a gradient a row is read only once, and has no factor. It uses the same threads in the
 // same order, hence has the same bits.
-template <bool kByRow, typename S, int kThreads, int kCluster, int kBuffers, typename Cap>
+template <bool kByRow, typename S, int kThreads, int kCluster, typename Cap>
 void ComputeRowsBy(const CudaContext& ctx, const LossRows<S>& rows, const Cap& cap) {
-  if (rows.dloss == nullptr) return LaunchRows<false, S, kThreads, kCluster, 0>(ctx, rows, cap);
-  LaunchRows<kByRow, S, kThreads, kCluster, kBuffers>(ctx, rows, cap);
+  if (rows.dloss == nullptr) return LaunchRows<false, S, kThreads, kCluster, false>(ctx, rows, cap);
+  LaunchRows<kByRow, S, kThreads, kCluster, true>(ctx, rows, cap);
 }
 
 // The choice depends only on the row's length, for one kind of GPU: the fastest on an H200.
@@ -88,12 +89,12 @@ void ComputeRows(const CudaContext& ctx, const LossRows<S>& rows, const Cap& cap
   const int64_t bytes = rows.stride * int64_t{sizeof(S)};
   const ComputeCapability gpu = ctx.libraries.capability();
   const int64_t slice = SliceBytes(gpu);
-  if (gpu.major < 9) return LaunchRows<kByRow, S, 512, 1, 0>(ctx, rows, cap);
-  if (bytes <= 8 << 10) return ComputeRowsBy<kByRow, S, 128, 1, 2>(ctx, rows, cap);
-  if (bytes <= slice / 2) return ComputeRowsBy<kByRow, S, 768, 1, 2>(ctx, rows, cap);
-  if (bytes <= slice * 2) return ComputeRowsBy<kByRow, S, 384, 4, 1>(ctx, rows, cap);
-  if (bytes <= slice * 8) return ComputeRowsBy<kByRow, S, 384, 8, 1>(ctx, rows, cap);
-  LaunchRows<kByRow, S, 512, 1, 0>(ctx, rows, cap);
+  if (bytes <= 16 << 10) return ComputeRowsBy<kByRow, S, 128, 1>(ctx, rows, cap);
+  if (bytes <= slice / 2) return ComputeRowsBy<kByRow, S, 512, 1>(ctx, rows, cap);
+  if (bytes <= slice) return ComputeRowsBy<kByRow, S, 1024, 1>(ctx, rows, cap);
+  if (gpu.major >= 9 && bytes <= slice * 2) return ComputeRowsBy<kByRow, S, 256, 4>(ctx, rows, cap);
+  if (gpu.major >= 9 && bytes <= slice * 8) return ComputeRowsBy<kByRow, S, 512, 8>(ctx, rows, cap);
+  LaunchRows<kByRow, S, 1024, 1, false>(ctx, rows, cap);
 }
 
 using linear_loss::kAbsent;

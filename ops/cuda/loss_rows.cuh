@@ -8,21 +8,23 @@
 // With a soft cap c, c · tanh(logits / c) replaces logits wherever they are read, and the gradient
 // gets the factor 1 − tanh². The stored logits are not capped.
 //
-// A row is read from memory once and written once; meanwhile it is in shared memory. A block copies
-// its next row there while it computes with the current one. A row too long for that (more than 112
-// KB) is shared by a cluster of 4 or 8 blocks, which exchange maximum and sum; several clusters on
-// the same multiprocessors then alternate between copying and computing. Rows longer than 1.75 MB,
-// and all rows on architectures before 9.0, are read twice, the second time from the end: what was
-// read last is still in a cache.
+// A row is read from memory once and written once; meanwhile it is in shared memory. As soon as a
+// thread has written a pack, it starts to copy the next row's into its place: no other thread reads
+// that place, so copies need no barrier. A row too long for a block's shared memory is shared by a
+// cluster of 4 or 8 blocks, which exchange maximum and sum. A row too long for a cluster, or for a
+// block on architectures before 9.0, is read twice, the second time from its end: what was read
+// last is still in a cache.
 //
 // Threads keep a running maximum and a sum relative to it, a pack of 16 bytes at a time (Milakov,
 // Gimelshein 2018, "Online normalizer calculation for softmax", algorithm 3). All arithmetic is in
 // float, in an order that depends only on the row's length and type.
 #pragma once
 
+#include <cuda_pipeline_primitives.h>
+
 #include <cstdint>
 
-#include "ops/cuda/bulk_copy.cuh"
+#include "ops/cuda/cluster.cuh"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/exp2.cuh"
 #include "ops/cuda/reduce.cuh"
@@ -108,64 +110,52 @@ __device__ void LoadLogits(const S* row, int32_t at, int32_t end, const Cap& cap
   }
 }
 
-// kCluster blocks share a row; each has shared memory for kBuffers slices. With 0 buffers, rows are
-// read from memory whenever they are needed. kByRow: the factor is −dlogp of the row.
-template <typename S, int kThreads, int kCluster, int kBuffers, typename Cap, bool kByRow>
+// kCluster blocks share a row. kStaged: each has shared memory for a slice of it, and there is a
+// gradient; otherwise rows are read from memory whenever they are needed. kByRow: the factor is
+// −dlogp of the row.
+template <typename S, int kThreads, int kCluster, bool kStaged, typename Cap, bool kByRow>
 __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> rows, const Cap cap) {
-  constexpr bool kStaged = kBuffers > 0;
-  constexpr int kBlocks = kCluster;
   constexpr int kPack = kPackSize<S>;
   constexpr int kStep = kThreads * kPack;
   constexpr int kWarps = kThreads / kWarp;
-  extern __shared__ __align__(128) unsigned char staged[];
-  __shared__ uint64_t arrivals[2];
-  __shared__ float2 of_warps[kWarps];
+  extern __shared__ __align__(16) unsigned char staged[];  // a slice
+  // Two alternate, because a warp or block may be one row ahead of another that still reads.
+  __shared__ float2 of_warps[2][kWarps];
   __shared__ float2 of_blocks[2];
 
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
-  const int rank = kBlocks > 1 ? ClusterRank() : 0;
+  const int rank = kCluster > 1 ? ClusterRank() : 0;
   const int begin = rank * rows.slice;
-  const int end = min(begin + rows.slice, rows.vocabulary);  // may be ≤ begin
-  const int length = max(end - begin, 0);
-  const int packed_length = (length + kPack - 1) / kPack * kPack;
-  const uint32_t bytes = static_cast<uint32_t>(packed_length) * sizeof(S);
-  S* const buffers = reinterpret_cast<S*>(staged);  // kBuffers slices
-  const int first_row = static_cast<int>(blockIdx.x) / kBlocks;
-  const int step = static_cast<int>(gridDim.x) / kBlocks;
+  const int length = max(min(rows.slice, rows.vocabulary - begin), 0);
+  // This thread's packs: the first, how many, the last.
+  const int start = thread * kPack;
+  const int rounds = max(length - start + kStep - 1, 0) / kStep;
+  const int last = start + (rounds - 1) * kStep;
+  const int step = static_cast<int>(gridDim.x) / kCluster;
+  S* const buffer = reinterpret_cast<S*>(staged);
   float factor = 0;
   if constexpr (!kByRow) factor = rows.dloss != nullptr ? *rows.scale * *rows.dloss : 0.0f;
 
-  const auto slice_of = [&](int row) { return rows.logits + row * rows.stride + begin; };
+  int row = static_cast<int>(blockIdx.x) / kCluster;
+  S* global = rows.logits + row * rows.stride + begin;
+  const auto copy = [&](const S* from, int at) {
+    __pipeline_memcpy_async(buffer + at, from + at, sizeof(Pack<S, kPack>));
+  };
   if constexpr (kStaged) {
-    if (thread == 0) {
-      InitArrival(&arrivals[0]);
-      InitArrival(&arrivals[1]);
-      FenceArrivalInit();
-      if (kBuffers == 2 && bytes > 0 && first_row < rows.count) {
-        StartCopy(buffers, slice_of(first_row), bytes, &arrivals[0]);
-      }
-    }
-    __syncthreads();
+    for (int at = start; at < length; at += kStep) copy(global, at);
   }
-
-  int turn = 0;
-  for (int row = first_row; row < rows.count; row += step, ++turn) {
-    const int buffer = kBuffers == 1 ? 0 : turn % 2;
-    S* const global = slice_of(row);
-    const S* const slice = kStaged ? buffers + buffer * rows.slice : global;
-    if constexpr (kStaged) {
-      if (kBuffers == 1 && thread == 0 && bytes > 0) {
-        StartCopy(buffers, slice_of(row), bytes, &arrivals[0]);
-      }
-      if (kBuffers == 2 && thread == 0 && bytes > 0 && row + step < rows.count) {
-        StartCopy(buffers + (1 - buffer) * rows.slice, slice_of(row + step), bytes,
-                  &arrivals[1 - buffer]);
-      }
-      if (bytes > 0) AwaitArrival(&arrivals[buffer], turn / kBuffers % 2);
-    }
+  for (int turn = 0; row < rows.count; row += step, turn ^= 1) {
+    const S* const next = global + step * rows.stride;
+    const S* const slice = kStaged ? buffer : global;
     const int target = rows.targets[row];
-    const int own_target = target - rows.first - begin;  // index within the slice, if the slice
-                                                         // contains it
+    const int own_target = target - rows.first - begin;  // within the slice, if that contains it
+    // Whether this thread has the pack with the target.
+    const bool mine =
+        own_target >= 0 && own_target < length && own_target / kPack % kThreads == thread;
+    if constexpr (kStaged) {
+      __pipeline_commit();
+      __pipeline_wait_prior(0);
+    }
 
     float lse;
     if (rows.lse_in != nullptr) {
@@ -173,49 +163,43 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
     } else {
       RunningSum sum;
 #pragma unroll 2
-      for (int at = thread * kPack; at < length; at += kStep) {
+      for (int at = start; at < length; at += kStep) {
         float x[kPack];
         LoadLogits<kPack>(slice, at, length, cap, x);
         sum.Add(x);
       }
+      const float picked = mine ? cap.Logit(ToFloat(slice[own_target])) : 0.0f;
       sum = sum.OverWarp();
-      if (lane == 0) of_warps[thread / kWarp] = {sum.max, sum.sum};
+      if (lane == 0) of_warps[turn][thread / kWarp] = {sum.max, sum.sum};
       __syncthreads();
       RunningSum total;
-      if (lane < kWarps) total = {of_warps[lane].x, of_warps[lane].y};
+      if (lane < kWarps) total = {of_warps[turn][lane].x, of_warps[turn][lane].y};
       total = total.OverWarp();
-      if constexpr (kBlocks > 1) {
-        // Two buffers alternate, because a block may be one row ahead of a block that still reads.
-        if (thread == 0) of_blocks[turn % 2] = {total.max, total.sum};
+      if constexpr (kCluster > 1) {
+        if (thread == 0) of_blocks[turn] = {total.max, total.sum};
         SyncCluster();
         RunningSum all;
-        if (lane < kBlocks) {
-          const float2 other = LoadFromCluster(&of_blocks[turn % 2], lane);
+        if (lane < kCluster) {
+          const float2 other = LoadFromCluster(&of_blocks[turn], lane);
           all = {other.x, other.y};
         }
         total = all.OverWarp();
       }
       lse = total.max + logf(total.sum);
-      const bool mine = own_target >= 0 && own_target < length;
-      if (thread == 0 && rank == 0 && rows.lse_out != nullptr) rows.lse_out[row] = lse;
-      if (thread == 0 && rows.losses != nullptr) {
-        if (mine) {
-          rows.losses[row] = lse - cap.Logit(ToFloat(slice[own_target]));
-        } else if (rank == 0 && (target < 0 || target >= rows.vocabulary)) {
-          // A target outside the vocabulary gives a loss of NaN.
-          rows.losses[row] = target < 0 ? 0.0f : NAN;
-        }
+      const bool first = thread == 0 && rank == 0;
+      if (first && rows.lse_out != nullptr) rows.lse_out[row] = lse;
+      if (rows.losses != nullptr) {
+        if (mine) rows.losses[row] = lse - picked;
+        // A target outside the vocabulary gives a loss of NaN.
+        if (first && target < 0) rows.losses[row] = 0;
+        if (first && target >= rows.vocabulary) rows.losses[row] = NAN;
       }
     }
 
     if (rows.dloss != nullptr) {
       if constexpr (kByRow) factor = -rows.dloss[row];
-      // The target's logit must have been read before it is overwritten.
-      if constexpr (!kStaged) __syncthreads();
-      const int start = thread * kPack;
-      const int last = start < length ? start + (length - 1 - start) / kStep * kStep : -1;
-      for (int at = kStaged ? start : last; kStaged ? at < length : at >= 0;
-           at += kStaged ? kStep : -kStep) {
+      for (int round = 0; round < rounds; ++round) {
+        const int at = kStaged ? start + round * kStep : last - round * kStep;
         float x[kPack];
         if (target < 0) {
 #pragma unroll
@@ -244,11 +228,12 @@ __global__ __launch_bounds__(kThreads) void LossRowsKernel(const LossRows<S> row
           }
         }
         StorePack(global + at, x);
+        if (kStaged && row + step < rows.count) copy(next, at);
       }
     }
-    __syncthreads();  // before the buffer and of_warps are overwritten
+    global += step * rows.stride;
   }
-  if constexpr (kBlocks > 1) SyncCluster();  // other blocks may still read of_blocks
+  if constexpr (kCluster > 1) SyncCluster();  // other blocks may still read of_blocks
 }
 
 }  // namespace plimsoll::ops

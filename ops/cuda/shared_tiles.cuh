@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "ops/cuda/bulk_copy.cuh"
+#include "ops/cuda/cluster.cuh"
 
 namespace plimsoll::ops {
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "ops/cuda/bulk_copy.cuh"
+#include "ops/cuda/cluster.cuh"
 #include "ops/cuda/shared_tiles.cuh"
 
 namespace plimsoll::ops {

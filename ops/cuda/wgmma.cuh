@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "ops/cuda/bulk_copy.cuh"
+#include "ops/cuda/cluster.cuh"
 #include "ops/cuda/elements.cuh"
 #include "ops/cuda/shared_tiles.cuh"
 
