@@ -124,7 +124,7 @@ inline bool PrefersOnePass(const OnePassAttention& pass, int64_t head) {
   return head <= kOnePassHead && pass.long_units >= 56;
 }
 
-// The way by mma.sync (ops/cuda/attention/attention_mma_backward.cu).
+// The way by mma.sync (ops/cuda/attention/attention_mma_backward.cuh).
 //
 // A thread block has a block of keys, and the query heads that share them. If that makes few thread
 // blocks, the query heads are divided into parts, which add to dk and dv of the same keys in turn,

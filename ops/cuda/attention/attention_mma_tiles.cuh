@@ -1,5 +1,5 @@
-// Code that attention_mma_forward.cu and attention_mma_backward.cu share: tiles in shared memory,
-// and their products on the tensor cores by mma.sync (mma.cuh).
+// Code that attention_mma_forward.cu, attention_mma_dq.cu and attention_mma_dkdv.cu share: tiles in
+// shared memory, and their products on the tensor cores by mma.sync (mma.cuh).
 //
 // A warp has kBlocks blocks of 16 rows. Its results d[block][j] have 8 columns each; lane l's
 // values are at rows l / 4 and l / 4 + 8, columns 8·j + 2·(l % 4) + {0, 1}. The scores of one
