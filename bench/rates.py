@@ -2,12 +2,15 @@
 """Fits the built-in rates of a GPU (memory/h200_rates.cc) to calibration files, and says how well they predict steps.
 
   python3 bench/rates.py FOLDER --calls STEP_CALLS --hold-out NAME,…    writes the rates and tests/memory/h200_steps.json
-  python3 bench/rates.py FOLDER --calls STEP_CALLS --hold-out NAME,… --table    prints what this build predicts of configs/bench
+  python3 bench/rates.py FOLDER --calls STEP_CALLS --hold-out NAME,… --table    prints what this build predicts of the runs
 
 FOLDER holds runs of `plimsoll train` on one card. Its list.txt has a line for each: a name, a run file, and the keys that
 --set gave. NAME.json is the calibration file that the run wrote; measured.json has the card, the date, and under measured_ms
 the milliseconds of each run's step. STEP_CALLS is bench:step_calls of this build; after the first form it is to be built
 again, for the second.
+
+With --portable all runs had debug.act_as=8.0. Written are memory/portable_rates.cc, which has only those kinds that have
+kernels for Hopper, and tests/memory/portable_steps.json. The factors are fitted to what the other kinds leave of the steps.
 
 A call of a kind takes start + FLOPs / F + bytes / B seconds (memory/kind_rates.h). These three are fitted to the times
 of single calls, by least squares of relative errors; a call counts as much as it takes of the steps. A kind with few calls
@@ -26,8 +29,7 @@ import subprocess
 import sys
 
 REPOSITORY = pathlib.Path(__file__).absolute().parent.parent
-RATES = REPOSITORY / "memory/h200_rates.cc"
-STEPS = REPOSITORY / "tests/memory/h200_steps.json"
+PORTABLE = "debug.act_as=8.0"
 
 # Of an H200: FLOP/s by numbers, and bytes a second. No fitted rate is above.
 PEAK_FLOPS = {"half": 989e12, "tf32": 494e12, "fp32": 67e12, "fp8": 1979e12}
@@ -65,7 +67,7 @@ class Run:
 
     @property
     def shipped(self):
-        return self.file.startswith("configs/bench/") and not self.sets
+        return self.file.startswith("configs/bench/") and set(self.sets) <= {PORTABLE}
 
 
 def read_runs(folder, held_out):
@@ -260,10 +262,10 @@ def parts_of(rates, run):
     return parts
 
 
-def fit_factors(rates, runs):
+def fit_factors(rates, runs, most_others):
     """By class, so that the parts of each step sum up to the measured one; "start": microseconds more for each launch."""
     fitted = [(run, parts_of(rates, run)) for run in runs if not run.held_out and run.measured_ms is not None]
-    fitted = [(run, parts) for run, parts in fitted if abs(parts["others"]) < MOST_OTHERS * run.measured_ms]
+    fitted = [(run, parts) for run, parts in fitted if abs(parts["others"]) < most_others * run.measured_ms]
     names = sorted({name for _, parts in fitted for name in parts} - {"others"})
     rows, targets, weights = [], [], []
     for run, parts in fitted:
@@ -298,7 +300,28 @@ def number(value, unit):
     return f"{float(f'{1 / value / unit:.3g}'):g}e{round(math.log10(unit))}"
 
 
-def write_rates(rates, factors, runs, points, date):
+class Table:
+    """Where rates and steps are written, and which kinds."""
+
+    # Of 16 bits: what has kernels for Hopper.
+    DIFFER = {"attention", "attention_backward", "linear_cross_entropy_train"}
+
+    def __init__(self, portable):
+        self.portable = portable
+        self.most_others = 1.0 if portable else MOST_OTHERS
+        self.name = "portable" if portable else "h200"
+        self.function = "PortableRates" if portable else "H200Rates"
+
+    def has(self, call):
+        return not self.portable or (call["op"] in self.DIFFER and call["numbers"] == "half")
+
+    def check(self, runs):
+        for run in runs:
+            if (PORTABLE in run.sets) != self.portable:
+                raise RuntimeError(f"{run.name}: with --portable all runs have {PORTABLE}, without it none")
+
+
+def write_rates(table, rates, factors, runs, points, date):
     held_out = [run.name for run in runs if run.held_out]
     factor_text = ", ".join(f"{name} {factor:.3f}" for name, factor in factors.items() if name != "start")
     words = (f"Made by bench/rates.py from the times of {len(points)} calls of {len(runs) - len(held_out)} runs on one "
@@ -319,19 +342,22 @@ def write_rates(rates, factors, runs, points, date):
         start_text = f"{start * 1e6:.2f}e-6" if start > 0 else "0"
         rows.append(f'    {{{{"{op}", "{numbers}", "{form}"}}, {start_text}, {number(flop, 1e12)}, '
                     f"{number(byte, 1e12)}}},")
-    RATES.write_text("\n".join([
-        *lines, '#include "memory/h200_rates.h"', "", "#include <limits>", "", "namespace plimsoll::memory {",
-        "namespace {", "", "constexpr double kFreeFlops = std::numeric_limits<double>::infinity();", "",
-        "constexpr MeasuredRate kH200Rates[] = {", "    // Kind, start in seconds, FLOP/s, bytes a second.", *rows, "};", "",
-        "}  // namespace", "", "std::span<const MeasuredRate> H200Rates() { return kH200Rates; }", "",
+    infinite = any("kFreeFlops" in row for row in rows)
+    free = ["constexpr double kFreeFlops = std::numeric_limits<double>::infinity();", ""]
+    (REPOSITORY / f"memory/{table.name}_rates.cc").write_text("\n".join([
+        *lines, f'#include "memory/{table.name}_rates.h"', "", *(["#include <limits>", ""] if infinite else []),
+        "namespace plimsoll::memory {", "namespace {", "", *(free if infinite else []),
+        f"constexpr MeasuredRate k{table.function}[] = {{", "    // Kind, start in seconds, FLOP/s, bytes a second.", *rows,
+        "};", "", "}  // namespace", "",
+        f"std::span<const MeasuredRate> {table.function}() {{ return k{table.function}; }}", "",
         "}  // namespace plimsoll::memory", ""]))
 
 
-def write_steps(runs, date):
+def write_steps(table, runs, date):
     steps = [{"config": run.file, "measured_ms": run.measured_ms, "held_out": run.held_out} for run in runs if run.shipped]
     head = f'"card": {json.dumps(runs[0].card)},\n "date": {json.dumps(date)}'
     lines = ",\n".join(f"  {json.dumps(step)}" for step in steps)
-    STEPS.write_text(f'{{\n {head},\n "steps": [\n{lines}\n ]\n}}\n')
+    (REPOSITORY / f"tests/memory/{table.name}_steps.json").write_text(f'{{\n {head},\n "steps": [\n{lines}\n ]\n}}\n')
 
 
 def print_fits(rates, points):
@@ -365,11 +391,14 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--calls", required=True, help="the program bench:step_calls")
     parser.add_argument("--hold-out", default="", help="names of runs, with commas between them")
+    parser.add_argument("--portable", action="store_true", help=f"the runs had {PORTABLE}")
     parser.add_argument("--table", action="store_true", help="print the table of docs/measured/budget.md, write nothing")
     parser.add_argument("--fits", action="store_true", help="also print the errors of each kind's fit")
     arguments = parser.parse_args()
     program = pathlib.Path(arguments.calls).resolve()
     runs, date = read_runs(arguments.folder, set(filter(None, arguments.hold_out.split(","))))
+    table = Table(arguments.portable)
+    table.check(runs)
     for run in runs:
         run.ask(program)
     if arguments.table:
@@ -377,16 +406,16 @@ def main():
         print_table(shipped, {run.name: run.predicted_ms for run in shipped})
         return
     calls = {signature: call for run in runs for signature, call in run.calls.items()}
-    points = points_of(runs, calls)
+    points = points_of(runs, {signature: call for signature, call in calls.items() if table.has(call)})
     rates = fit_kinds(points)
-    factors = fit_factors(rates, runs)
+    factors = fit_factors(rates, runs, table.most_others)
     if arguments.fits:
         print_fits(rates, points)
     print("factors: " + ", ".join(f"{name} {factor:.3f}" for name, factor in factors.items()))
     print_table(runs, {run.name: sum(ms * factors.get(name, 1.0) for name, ms in parts_of(rates, run).items())
                        for run in runs})
-    write_rates(rates, factors, runs, points, date)
-    write_steps(runs, date)
+    write_rates(table, rates, factors, runs, points, date)
+    write_steps(table, runs, date)
 
 
 if __name__ == "__main__":

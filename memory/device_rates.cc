@@ -9,6 +9,7 @@
 
 #include "memory/h200_rates.h"
 #include "memory/interconnect.h"
+#include "memory/portable_rates.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -85,8 +86,10 @@ MeasuredRate UnmeasuredOnGpu(CostClass cost_class, const RateKind& kind) {
 
 }  // namespace
 
-DeviceRates::DeviceRates(std::string_view name)
-    : gpu_(gpu::FindPeakRates(name)), measured_(gpu::FindPeakRates(kMeasuredGpu)) {
+DeviceRates::DeviceRates(std::string_view name, ComputeCapability capability)
+    : gpu_(gpu::FindPeakRates(name)),
+      measured_(gpu::FindPeakRates(kMeasuredGpu)),
+      hopper_(capability.is_hopper()) {
   if (gpu_ == nullptr) {
     unknown_gpu_ = name;
     gpu_ = measured_;
@@ -97,7 +100,8 @@ DeviceRates::DeviceRates(std::string_view name)
 
 std::string DeviceRates::Origin() const {
   if (gpu_ == nullptr) return "";
-  const std::string measured = fmt::format("of an {}", measured_->name);
+  const std::string measured =
+      fmt::format("of an {}{}", measured_->name, hopper_ ? "" : " without Hopper's kernels");
   if (!unknown_gpu_.empty())
     return fmt::format("{}; none of the {} are known", measured, unknown_gpu_);
   if (gpu_ == measured_) return measured;
@@ -123,9 +127,15 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
   return GpuSeconds(op, kind, work);
 }
 
+const MeasuredRate* DeviceRates::Measured(const RateKind& kind, CostClass cost_class) const {
+  const MeasuredRate* portable =
+      hopper_ ? nullptr : FindRate(PortableRates(), kind, CostClass::kProducts);
+  return portable != nullptr ? portable : FindRate(H200Rates(), kind, cost_class);
+}
+
 double DeviceRates::GpuSeconds(const OpDef& op, const RateKind& kind,
                                const graph::Cost& work) const {
-  const MeasuredRate* measured = FindRate(H200Rates(), kind, op.cost_class);
+  const MeasuredRate* measured = Measured(kind, op.cost_class);
   const MeasuredRate rate = measured != nullptr ? *measured : UnmeasuredOnGpu(op.cost_class, kind);
   const double vector = gpu_->fp32 / measured_->fp32;
   double scale = vector;

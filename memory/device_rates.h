@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/compute_capability.h"
 #include "base/mesh.h"
 #include "gpu/peak_rates.h"
 #include "graph/op.h"
@@ -32,12 +33,15 @@ class DeviceRates {
   // The rates of `threads` threads of an AMD EPYC with AVX-512 (docs/measured/kernels.md).
   static DeviceRates Cpu(int threads) { return DeviceRates(threads); }
   // The rates of one NVIDIA H200 with programs recorded as CUDA graphs
-  // (docs/measured/gpu_memory.md). For any other GPU they are scaled by the ratio of that GPU's
-  // peaks to the H200's (gpu/peak_rates.h); an unknown GPU gets the H200's rates.
-  static DeviceRates Gpu(std::string_view name = kMeasuredGpu) { return DeviceRates(name); }
+  // (docs/measured/gpu_memory.md), by the kernels for GPUs of that capability. For any other GPU
+  // they are scaled by the ratio of that GPU's peaks to the H200's (gpu/peak_rates.h); an unknown
+  // GPU gets the H200's rates.
+  static DeviceRates Gpu(std::string_view name = kMeasuredGpu, ComputeCapability capability = {}) {
+    return DeviceRates(name, capability);
+  }
 
-  // The origin of the rates: "of an NVIDIA H200, scaled to the data sheet of an NVIDIA T4, never
-  // measured there". Empty for a CPU.
+  // The origin of the rates: "of an NVIDIA H200 without Hopper's kernels, scaled to the data sheet
+  // of an NVIDIA T4, never measured there". Empty for a CPU.
   std::string Origin() const;
 
   // Whether matrix units multiply 8-bit floats. An unknown GPU is assumed to have such units; a CPU
@@ -67,13 +71,16 @@ class DeviceRates {
   static constexpr std::string_view kMeasuredGpu = "NVIDIA H200";
 
   explicit DeviceRates(int threads) : threads_(threads) {}
-  explicit DeviceRates(std::string_view name);
+  DeviceRates(std::string_view name, ComputeCapability capability);
 
+  // The measured rate of a kind; nullptr if the kind was not measured.
+  const MeasuredRate* Measured(const RateKind& kind, graph::CostClass cost_class) const;
   double GpuSeconds(const graph::OpDef& op, const RateKind& kind, const graph::Cost& work) const;
 
   std::string unknown_gpu_;                   // the GPU's name if its peak rates are unknown
   const gpu::PeakRates* gpu_ = nullptr;       // nullptr means the CPU
   const gpu::PeakRates* measured_ = nullptr;  // the GPU that the rates were measured on
+  bool hopper_ = true;                        // whether the GPU takes kernels for Hopper alone
   int threads_ = 1;
   LinkRates link_;
   Mesh mesh_;

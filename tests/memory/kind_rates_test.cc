@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 
 #include "gpu/peak_rates.h"
 #include "graph/text.h"
 #include "memory/device_rates.h"
 #include "memory/h200_rates.h"
+#include "memory/portable_rates.h"
 
 namespace plimsoll::memory {
 namespace {
@@ -111,8 +113,7 @@ TEST(FindRate, TakesTheFormThenTheOp) {
 }
 
 // Rates above the data sheet would be of no device.
-TEST(H200Rates, AreSortedAndPossible) {
-  const auto rates = H200Rates();
+void ExpectSortedAndPossible(std::span<const MeasuredRate> rates) {
   ASSERT_FALSE(rates.empty());
   EXPECT_TRUE(std::ranges::is_sorted(rates, {}, &MeasuredRate::kind));
   const gpu::PeakRates& peak = *gpu::FindPeakRates("NVIDIA H200");
@@ -126,6 +127,28 @@ TEST(H200Rates, AreSortedAndPossible) {
       EXPECT_LT(rate.flops, 1.1 * peak.half) << name;
     }
   }
+}
+
+TEST(H200Rates, AreSortedAndPossible) { ExpectSortedAndPossible(H200Rates()); }
+
+TEST(PortableRates, AreSortedAndPossible) { ExpectSortedAndPossible(PortableRates()); }
+
+// Attention in 16 bits has kernels for Hopper alone; convolutions and float32 have none.
+TEST(PortableRates, AreOfKernelsThatDiffer) {
+  const auto ratio = [](const Program& program) {
+    const Program::Call call = program.CallOf(program.nodes().back());
+    return DeviceRates::Gpu("NVIDIA H200", {8, 0}).Seconds(call.get()) /
+           DeviceRates::Gpu("NVIDIA H200").Seconds(call.get());
+  };
+  const auto attention = [](const std::string& type) {
+    return graph::ParseProgram("program p\n  tensor %x: " + type +
+                               "[8,1024,2304] input persistent\nforward\n  %a: " + type +
+                               "[8,1024,768] = attention(%x, _, _, _) {causal=true, dropout=0.0, "
+                               "heads=12, kv_heads=12}\n");
+  };
+  EXPECT_GT(ratio(attention("bf16")), 1);
+  EXPECT_EQ(ratio(attention("f32")), 1);
+  EXPECT_EQ(ratio(Convolution("image", 64, 3)), 1);
 }
 
 TEST(H200Rates, MoreWorkTakesLonger) {

@@ -1,5 +1,5 @@
-// Built-in rates predict the steps that were measured on an H200 (h200_steps.json, by
-// bench/rates.py).
+// Built-in rates predict the steps that were measured on an H200, by its own kernels
+// (h200_steps.json) and by those of other GPUs (portable_steps.json). bench/rates.py writes both.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,16 +24,17 @@ namespace {
 
 using nlohmann::json;
 
-json MeasuredSteps() {
-  std::ifstream file("tests/memory/h200_steps.json");
-  return json::parse(file);
+json MeasuredSteps(const std::string& name) {
+  std::ifstream file("tests/memory/" + name);
+  return json::parse(file)["steps"];
 }
 
 // The step of a run file on an H200, as `plimsoll plan` has it.
 struct PlannedStep {
-  explicit PlannedStep(const std::string& file) {
+  PlannedStep(const std::string& file, const std::vector<std::string>& sets) {
     PlanCommand command;
     command.file = file;
+    command.sets = sets;
     command.device = "h200";
     const config::RunConfig config = LoadPlanned(command, {}, 1).config;
     const auto model = ModelFrom(config);
@@ -46,14 +47,12 @@ struct PlannedStep {
   double milliseconds = 0;
 };
 
-class MeasuredStep : public testing::TestWithParam<std::string> {};
-
-TEST_P(MeasuredStep, IsPredicted) {
-  const json steps = MeasuredSteps()["steps"];
+void ExpectPredicted(const std::string& config, const json& steps,
+                     const std::vector<std::string>& sets) {
   const auto step =
-      std::ranges::find_if(steps, [](const json& s) { return s["config"] == GetParam(); });
+      std::ranges::find_if(steps, [&](const json& s) { return s["config"] == config; });
   ASSERT_NE(step, steps.end()) << "no step of it was measured";
-  const PlannedStep planned(GetParam());
+  const PlannedStep planned(config, sets);
   const double measured = (*step)["measured_ms"];
   EXPECT_NEAR(planned.milliseconds / measured, 1, 0.05)
       << planned.milliseconds << " ms predicted, " << measured << " ms measured";
@@ -69,6 +68,18 @@ TEST_P(MeasuredStep, IsPredicted) {
   EXPECT_THAT(without, testing::IsEmpty());
 }
 
+class MeasuredStep : public testing::TestWithParam<std::string> {};
+
+TEST_P(MeasuredStep, IsPredicted) {
+  ExpectPredicted(GetParam(), MeasuredSteps("h200_steps.json"), {});
+}
+
+class PortableStep : public testing::TestWithParam<std::string> {};
+
+TEST_P(PortableStep, IsPredicted) {
+  ExpectPredicted(GetParam(), MeasuredSteps("portable_steps.json"), {"debug.act_as=8.0"});
+}
+
 std::vector<std::string> BenchConfigs() {
   std::vector<std::string> files = config::ConfigFiles();
   std::erase_if(files, [](const auto& file) { return !file.starts_with("configs/bench/"); });
@@ -76,6 +87,15 @@ std::vector<std::string> BenchConfigs() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Configs, MeasuredStep, testing::ValuesIn(BenchConfigs()),
+                         [](const auto& info) { return config::TestName(info.param); });
+
+std::vector<std::string> PortableConfigs() {
+  std::vector<std::string> files;
+  for (const json& step : MeasuredSteps("portable_steps.json")) files.push_back(step["config"]);
+  return files;
+}
+
+INSTANTIATE_TEST_SUITE_P(Configs, PortableStep, testing::ValuesIn(PortableConfigs()),
                          [](const auto& info) { return config::TestName(info.param); });
 
 }  // namespace

@@ -251,8 +251,8 @@ TEST_F(BudgetCommand, PlanSaysWhoseRatesItsTimesAreBy) {
   EXPECT_THAT(Plan({"--device", "h200"}).out,
               HasSubstr(" tokens/s (by built-in rates of an NVIDIA H200)"));
   EXPECT_THAT(Answer({"--device", "t4"}),
-              HasSubstr("(by built-in rates of an NVIDIA H200, scaled to the data sheet of an "
-                        "NVIDIA T4, never measured there)"));
+              HasSubstr("(by built-in rates of an NVIDIA H200 without Hopper's kernels, scaled to "
+                        "the data sheet of an NVIDIA T4, never measured there)"));
   EXPECT_GT(PlanJson({"--device", "t4"})["predicted_step_ms"].get<double>(),
             PlanJson({"--device", "h200"})["predicted_step_ms"].get<double>());
   EXPECT_THAT(Plan({"--set", "memory.calibrate=false"}).out,

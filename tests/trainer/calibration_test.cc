@@ -166,7 +166,7 @@ TEST_F(Calibration, LongCallsAreScaledFromTimedOnes) {
 
 TEST_F(Calibration, OfAGpuThatIsNotHereComesFromItsFileOrTheBuiltInRates) {
   const Program* programs[] = {&program_};
-  const memory::CostModel model = CalibrateGpu(programs, "No such GPU", Options());
+  const memory::CostModel model = CalibrateGpu(programs, "No such GPU", {}, Options());
   EXPECT_TRUE(model.rates().copies_overlap());
   for (const graph::Node& node : program_.nodes()) {
     EXPECT_GT(model.Seconds(program_.CallOf(node).get()), 0) << node.op->name;

@@ -268,10 +268,10 @@ CostModel Calibrate(std::span<const Program* const> programs, ThreadPool& pool,
 }
 
 CostModel CalibrateGpu(std::span<const Program* const> programs, const std::string& gpu,
-                       const CalibrationOptions& options) {
+                       ComputeCapability capability, const CalibrationOptions& options) {
   const CalibrationFile file(gpu, 0, options);
   Timings timings = file.Read();
-  CostModel model(memory::DeviceRates::Gpu(gpu));
+  CostModel model(memory::DeviceRates::Gpu(gpu, capability));
   AddAll(timings, model);
   if (options.fixed || !runtime::CudaVisible()) return model;
   const std::vector<Wanted> wanted = LargestOfGroups(FindWanted(programs, model), timings.points);

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 
+#include "base/compute_capability.h"
 #include "base/thread_pool.h"
 #include "graph/program.h"
 #include "memory/cost_model.h"
@@ -78,7 +79,8 @@ memory::CostModel Calibrate(std::span<const graph::Program* const> programs, Thr
 // Calibrates for the GPU, if this build can use one. Otherwise the model knows the calls in the
 // file of a GPU of that name, and has built-in rates for all other calls.
 memory::CostModel CalibrateGpu(std::span<const graph::Program* const> programs,
-                               const std::string& gpu, const CalibrationOptions& options);
+                               const std::string& gpu, ComputeCapability capability,
+                               const CalibrationOptions& options);
 
 // Returns a cost model that knows the calls in the file; times nothing.
 memory::CostModel LoadCalibration(int threads, const CalibrationOptions& options);

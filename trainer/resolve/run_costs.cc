@@ -20,7 +20,7 @@ using graph::Program;
 
 memory::CostModel BuiltInCost(const RunConfig& config) {
   memory::CostModel cost(DeviceFrom(config) == runtime::DeviceKind::kCuda
-                             ? memory::DeviceRates::Gpu(GpuFrom(config))
+                             ? memory::DeviceRates::Gpu(GpuFrom(config), CapabilityFrom(config))
                              : memory::DeviceRates::Cpu(ThreadsFrom(config)));
   cost.SetMesh(MeshFrom(config));
   return cost;
@@ -50,7 +50,8 @@ memory::CostModel CostModelFor(const RunConfig& config, std::span<const Program*
   if (budget.device != memory::Budget::kNone) options.scratch_bytes = budget.device;
   if (DeviceFrom(config) == runtime::DeviceKind::kCuda) {
     ActAsAsked(config);
-    memory::CostModel cost = CalibrateGpu(programs, budget.profile.device, options);
+    memory::CostModel cost =
+        CalibrateGpu(programs, budget.profile.device, CapabilityFrom(config), options);
     if (const auto link = KnownLink(config)) cost.SetLink(*link);
     cost.SetMesh(MeshFrom(config));
     return cost;

@@ -118,7 +118,8 @@ optim::UpdateInBackwardOptions InBackwardFrom(const Making& m, bool joined) {
 // predicted times come from built-in rates, because a program must not depend on measurements.
 checkpointing::OffloadOptions OffloadFrom(const CompileOptions& options) {
   if (options.device != runtime::DeviceKind::kCuda || options.on_host.any()) return {};
-  const auto rates = std::make_shared<memory::DeviceRates>(memory::DeviceRates::Gpu(options.gpu));
+  const auto rates = std::make_shared<memory::DeviceRates>(
+      memory::DeviceRates::Gpu(options.gpu, options.capability));
   return {.node_seconds = [rates](const graph::OpCall& call) { return rates->Seconds(call); },
           .copy_seconds =
               [rates](int64_t bytes) {
