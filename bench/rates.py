@@ -10,7 +10,8 @@ the milliseconds of each run's step. STEP_CALLS is bench:step_calls of this buil
 again, for the second.
 
 With --portable all runs had debug.act_as=8.0. Written are memory/portable_rates.cc, which has only those kinds that have
-kernels for Hopper, and tests/memory/portable_steps.json. The factors are fitted to what the other kinds leave of the steps.
+kernels for Hopper, and tests/memory/portable_steps.json. Of these only FLOP/s are fitted: starts and bytes a second are those
+of memory/h200_rates.cc. The factors are fitted to what the other kinds leave of the steps.
 
 A call of a kind takes start + FLOPs / F + bytes / B seconds (memory/kind_rates.h). These three are fitted to the times
 of single calls, by least squares of relative errors; a call counts as much as it takes of the steps. A kind with few calls
@@ -24,6 +25,7 @@ import itertools
 import json
 import math
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -212,16 +214,32 @@ def points_of(runs, calls):
     return points + [point for point in shared if point.kind not in kinds]
 
 
-def fit_kinds(points):
-    """From (op, numbers, form) to a rate; an empty form is all of them."""
+def fit_flops(points, rate):
+    """That rate with seconds a FLOP by least squares of relative errors."""
+    start, _, byte = rate
+    rest = [(p.weight, p.call["flops"] / p.seconds, 1 - seconds_of([start, 0.0, byte], p.call) / p.seconds) for p in points]
+    return [start, sum(w * f * t for w, f, t in rest) / sum(w * f * f for w, f, _ in rest), byte]
+
+
+def written_rates(name):
+    """Those of memory/NAME_rates.cc."""
+    row = re.compile(r'{{"(.*?)", "(.*?)", "(.*?)"}, (\S+), (\S+), (\S+)}')
+    for op, numbers, form, *rate in row.findall((REPOSITORY / f"memory/{name}_rates.cc").read_text()):
+        start, flops, bytes_ = (float(x.replace("kFreeFlops", "inf")) for x in rate)
+        yield (op, numbers, form), [start, 1 / flops, 1 / bytes_]
+
+
+def fit_kinds(points, known):
+    """From (op, numbers, form) to a rate; an empty form is all of them. Of `known` kinds FLOP/s alone are fitted."""
     by_op, rates = {}, {}
     for point in points:
         by_op.setdefault(point.kind, []).append(point)
     for (op, numbers), all_forms in sorted(by_op.items()):
-        rates[op, numbers, ""] = fit(all_forms, usual(all_forms[0].call))
-        for form in sorted({point.call["form"] for point in all_forms} - {""}):
-            of_form = [point for point in all_forms if point.call["form"] == form]
-            rates[op, numbers, form] = fit(of_form, rates[op, numbers, ""])
+        for form in sorted({"", *(point.call["form"] for point in all_forms)}):
+            of_form = [point for point in all_forms if form in ("", point.call["form"])]
+            kind = (op, numbers, form)
+            prior = usual(of_form[0].call) if form == "" else rates[op, numbers, ""]
+            rates[kind] = fit_flops(of_form, known[kind]) if kind in known else fit(of_form, prior)
     return rates
 
 
@@ -309,6 +327,7 @@ class Table:
     def __init__(self, portable):
         self.portable = portable
         self.most_others = 1.0 if portable else MOST_OTHERS
+        self.known = dict(written_rates("h200")) if portable else {}
         self.name = "portable" if portable else "h200"
         self.function = "PortableRates" if portable else "H200Rates"
 
@@ -407,7 +426,7 @@ def main():
         return
     calls = {signature: call for run in runs for signature, call in run.calls.items()}
     points = points_of(runs, {signature: call for signature, call in calls.items() if table.has(call)})
-    rates = fit_kinds(points)
+    rates = fit_kinds(points, table.known)
     factors = fit_factors(rates, runs, table.most_others)
     if arguments.fits:
         print_fits(rates, points)
