@@ -5,9 +5,9 @@
   python3 bench/rates.py FOLDER --calls STEP_CALLS --hold-out NAME,… --table    prints what this build predicts of the runs
 
 FOLDER holds runs of `plimsoll train` on one card. Its list.txt has a line for each: a name, a run file, and the keys that
---set gave. NAME.json is the calibration file that the run wrote; measured.json has the card, the date, and under measured_ms
-the milliseconds of each run's step. STEP_CALLS is bench:step_calls of this build; after the first form it is to be built
-again, for the second.
+--set gave. NAME.json is the calibration file that the run wrote, or on the same card `plimsoll plan` of it; measured.json has
+the card, the date, and under measured_ms the milliseconds of each run's step. STEP_CALLS is bench:step_calls of this build;
+after the first form it is to be built again, for the second.
 
 With --portable all runs had debug.act_as=8.0. Written are memory/portable_rates.cc, which has only those kinds that have
 kernels for Hopper, and tests/memory/portable_steps.json. Of these only FLOP/s are fitted: starts and bytes a second are those
