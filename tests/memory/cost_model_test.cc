@@ -206,8 +206,7 @@ TEST(CostModel, RatesSayWhoseTheyAre) {
             "of an NVIDIA H200; none of the NVIDIA GB10 are known");
   EXPECT_EQ(DeviceRates::Gpu("NVIDIA GeForce RTX 4090", {8, 9}).Origin(),
             "of an NVIDIA H200 without Hopper's kernels, scaled to the data sheet of an NVIDIA "
-            "GeForce RTX 4090, never "
-            "measured there");
+            "GeForce RTX 4090, never measured there");
   EXPECT_EQ(DeviceRates::Cpu(2).Origin(), "");
 }
 
