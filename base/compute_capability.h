@@ -17,6 +17,8 @@ struct ComputeCapability {
 
   // Whether code for Hopper alone (sm_90a) runs there.
   bool is_hopper() const { return major == 9 && minor == 0; }
+  // Whether matrix units multiply float32 in TF32.
+  bool multiplies_tf32() const { return major >= 8; }
   // Whether matrix units multiply 8-bit floats.
   bool multiplies_float8() const { return *this >= ComputeCapability{8, 9}; }
   // The most shared memory, in bytes, that a thread block may have. Source: CUDA C++ Programming

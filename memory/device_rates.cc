@@ -89,7 +89,7 @@ MeasuredRate UnmeasuredOnGpu(CostClass cost_class, const RateKind& kind) {
 DeviceRates::DeviceRates(std::string_view name, ComputeCapability capability)
     : gpu_(gpu::FindPeakRates(name)),
       measured_(gpu::FindPeakRates(kMeasuredGpu)),
-      hopper_(capability.is_hopper()) {
+      capability_(capability) {
   if (gpu_ == nullptr) {
     unknown_gpu_ = name;
     gpu_ = measured_;
@@ -100,8 +100,8 @@ DeviceRates::DeviceRates(std::string_view name, ComputeCapability capability)
 
 std::string DeviceRates::Origin() const {
   if (gpu_ == nullptr) return "";
-  const std::string measured =
-      fmt::format("of an {}{}", measured_->name, hopper_ ? "" : " without Hopper's kernels");
+  const std::string measured = fmt::format(
+      "of an {}{}", measured_->name, capability_.is_hopper() ? "" : " without Hopper's kernels");
   if (!unknown_gpu_.empty())
     return fmt::format("{}; none of the {} are known", measured, unknown_gpu_);
   if (gpu_ == measured_) return measured;
@@ -121,15 +121,17 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
     return CollectiveSeconds(TrafficOf(call, mesh_)) * measured_->peers / gpu_->peers;
   }
   const graph::Cost work = KernelWork(call);
-  RateKind kind = RateKindOf(call);
-  // A GPU without TF32 computes such products as it computes other float32 products.
-  if (kind.numbers == "tf32" && gpu_->tf32 == gpu_->fp32) kind.numbers = "fp32";
-  return GpuSeconds(op, kind, work);
+  const RateKind kind = RateKindOf(call);
+  if (kind.numbers != "tf32") return GpuSeconds(op, kind, work);
+  // A GPU without TF32 computes such calls as other float32 calls, and one with TF32 is no slower.
+  const double as_fp32 = GpuSeconds(op, {kind.op, "fp32", kind.form}, work);
+  if (!capability_.multiplies_tf32()) return as_fp32;
+  return std::min(as_fp32, GpuSeconds(op, kind, work));
 }
 
 const MeasuredRate* DeviceRates::Measured(const RateKind& kind, CostClass cost_class) const {
   const MeasuredRate* portable =
-      hopper_ ? nullptr : FindRate(PortableRates(), kind, CostClass::kProducts);
+      capability_.is_hopper() ? nullptr : FindRate(PortableRates(), kind, CostClass::kProducts);
   return portable != nullptr ? portable : FindRate(H200Rates(), kind, cost_class);
 }
 

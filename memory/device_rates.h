@@ -80,7 +80,7 @@ class DeviceRates {
   std::string unknown_gpu_;                   // the GPU's name if its peak rates are unknown
   const gpu::PeakRates* gpu_ = nullptr;       // nullptr means the CPU
   const gpu::PeakRates* measured_ = nullptr;  // the GPU that the rates were measured on
-  bool hopper_ = true;                        // whether the GPU takes kernels for Hopper alone
+  ComputeCapability capability_;              // by which the GPU's kernels are chosen
   int threads_ = 1;
   LinkRates link_;
   Mesh mesh_;

@@ -127,6 +127,30 @@ TEST(CostModel, RatesOfOtherGpusAreScaled) {
   EXPECT_GT(t4.rates().CopySeconds(1e9), 3.9 * h200.rates().CopySeconds(1e9));
 }
 
+// The data sheets of some cards give TF32 no more FLOPs than float32.
+TEST(CostModel, Tf32IsNotSlowerThanFloat32) {
+  const auto seconds = [](const std::string& call, const std::string& tf32, const char* gpu,
+                          ComputeCapability capability) {
+    const Program program = graph::ParseProgram(
+        "program p\n  tensor %x: f32[32,32,32,128] input persistent\n"
+        "  tensor %k: f32[128,3,3,128] parameter persistent\n"
+        "  tensor %q: f32[8,1024,2304] input persistent\nforward\n  %y: " +
+        call + tf32 + "}\n");
+    return Seconds(CostModel(DeviceRates::Gpu(gpu, capability)), program);
+  };
+  const std::string conv =
+      "f32[32,32,32,128] = conv(%x, %k, _) {dilation_h=1, dilation_w=1, groups=1, pad_h=1, "
+      "pad_w=1, stride_h=1, stride_w=1";
+  const std::string attention =
+      "f32[8,1024,768] = attention(%q, _, _, _) {causal=true, dropout=0.0, heads=12, kv_heads=12";
+  const std::string tf32 = ", tf32=true";
+  const char* const rtx3090 = "NVIDIA GeForce RTX 3090";
+  const char* const a6000 = "NVIDIA RTX A6000";
+  EXPECT_LT(seconds(conv, tf32, rtx3090, {8, 6}), 0.5 * seconds(conv, "", rtx3090, {8, 6}));
+  EXPECT_LE(seconds(attention, tf32, a6000, {8, 6}), seconds(attention, "", a6000, {8, 6}));
+  EXPECT_EQ(seconds(conv, tf32, "NVIDIA T4", {7, 5}), seconds(conv, "", "NVIDIA T4", {7, 5}));
+}
+
 TEST(CostModel, EightBitProductsHaveRatesOfTheirOwn) {
   const auto product = [](const std::string& acc, const std::string& type) {
     return graph::ParseProgram(R"(program p
