@@ -26,7 +26,7 @@
 #include "trainer/config/schema.h"
 #include "trainer/plan/plan_command.h"
 #include "trainer/propose/config_for.h"
-#include "trainer/resolve/bf16_warning.h"
+#include "trainer/resolve/dtype_warning.h"
 #include "trainer/resolve/epochs.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/known_gpus.h"
@@ -52,7 +52,7 @@ struct RunArguments {
     const config::RankCount ranks = config::RankCount::Started(world.size());
     config::Loaded loaded = runs ? LoadToRun(file, sets, ranks) : LoadRun(file, sets, ranks);
     if (runs) CountEpochs(loaded, world.size());
-    if (runs) WarnOfBf16(loaded);
+    if (runs) WarnOfDtype(loaded);
     if (world.rank() > 0) return loaded;
     for (const std::string& warning : loaded.warnings) {
       PrintWarning(warning);

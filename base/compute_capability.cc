@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <charconv>
 
 namespace plimsoll {
 namespace {
+
+constexpr ComputeCapability kCapabilities[] = {{7, 5}, {8, 0},  {8, 6},  {8, 7},  {8, 8},  {8, 9},
+                                               {9, 0}, {10, 0}, {10, 3}, {11, 0}, {12, 0}, {12, 1}};
 
 std::atomic<int> acted = 0;  // 86: 8.6; 0: none
 
@@ -20,19 +22,27 @@ int64_t ComputeCapability::shared_bytes() const {
   return 99 * kKib;
 }
 
+bool ComputeCapability::runs_kernels_of(ComputeCapability other) const {
+  return (is_hopper() || !other.is_hopper()) && (multiplies_bf16() || !other.multiplies_bf16()) &&
+         (multiplies_float8() || !other.multiplies_float8()) &&
+         shared_bytes() >= other.shared_bytes();
+}
+
 std::string ComputeCapability::text() const { return fmt::format("{}.{}", major, minor); }
 
-std::optional<ComputeCapability> ParseComputeCapability(std::string_view text) {
-  ComputeCapability capability;
-  const char* const end = text.data() + text.size();
-  const auto [point, bad_major] = std::from_chars(text.data(), end, capability.major);
-  if (bad_major != std::errc() || point == end || *point != '.') return std::nullopt;
-  const auto [rest, bad_minor] = std::from_chars(point + 1, end, capability.minor);
-  if (bad_minor != std::errc() || rest != end || capability.minor < 0 || capability.minor > 9 ||
-      capability.major < 1) {
-    return std::nullopt;
+std::string ComputeCapabilityNames() {
+  std::string names;
+  for (const ComputeCapability& capability : kCapabilities) {
+    names += (names.empty() ? "" : ", ") + capability.text();
   }
-  return capability;
+  return names;
+}
+
+std::optional<ComputeCapability> ParseComputeCapability(std::string_view text) {
+  for (const ComputeCapability& capability : kCapabilities) {
+    if (capability.text() == text) return capability;
+  }
+  return std::nullopt;
 }
 
 void ActAs(ComputeCapability capability) { acted = 10 * capability.major + capability.minor; }

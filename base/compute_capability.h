@@ -17,7 +17,8 @@ struct ComputeCapability {
 
   // Whether code for Hopper alone (sm_90a) runs there.
   bool is_hopper() const { return major == 9 && minor == 0; }
-  // Whether matrix units multiply float32 in TF32.
+  // Whether matrix units multiply bf16, and float32 in TF32.
+  bool multiplies_bf16() const { return major >= 8; }
   bool multiplies_tf32() const { return major >= 8; }
   // Whether matrix units multiply 8-bit floats.
   bool multiplies_float8() const { return *this >= ComputeCapability{8, 9}; }
@@ -26,10 +27,16 @@ struct ComputeCapability {
   // since 8.0.
   int64_t shared_bytes() const;
 
+  // Whether a GPU of this capability runs the kernels that are chosen for `other`: whether it has
+  // the units and the shared memory that they take.
+  bool runs_kernels_of(ComputeCapability other) const;
+
   std::string text() const;  // "9.0"
 };
 
-// Reads "8.6"; nullopt if the text is no compute capability.
+// The capabilities that CUDA 13 makes code for, "7.5, 8.0, …". Source: nvcc --list-gpu-arch.
+std::string ComputeCapabilityNames();
+// Reads "8.6"; nullopt if the text is none of these capabilities.
 std::optional<ComputeCapability> ParseComputeCapability(std::string_view text);
 
 // Makes this process choose kernels and their memory as for that GPU, whatever GPU is there, to try

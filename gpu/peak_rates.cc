@@ -14,7 +14,6 @@ struct Known {
   PeakRates rates;
 };
 constexpr Known kKnown[] = {
-    {"V100", "", {"NVIDIA V100", 125e12, 0, 15.7e12, 15.7e12, 0.9e12, 16e9, 150e9}},
     {"T4", "", {"NVIDIA T4", 65e12, 0, 8.1e12, 8.1e12, 0.32e12, 16e9, 16e9}},
     {"A100", "40GB", {"NVIDIA A100 40 GB", 312e12, 0, 156e12, 19.5e12, 1.555e12, 32e9, 300e9}},
     {"A100", "", {"NVIDIA A100 80 GB", 312e12, 0, 156e12, 19.5e12, 2.039e12, 32e9, 300e9}},

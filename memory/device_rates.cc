@@ -121,7 +121,11 @@ double DeviceRates::Seconds(const graph::OpCall& call) const {
     return CollectiveSeconds(TrafficOf(call, mesh_)) * measured_->peers / gpu_->peers;
   }
   const graph::Cost work = KernelWork(call);
-  const RateKind kind = RateKindOf(call);
+  RateKind kind = RateKindOf(call);
+  // Before 8.0, kernels of attention in 16 bits are those of float32, without tensor cores.
+  if (kind.numbers == "half" && op.cost_class == CostClass::kAttention && capability_.major < 8) {
+    kind.numbers = "fp32";
+  }
   if (kind.numbers != "tf32") return GpuSeconds(op, kind, work);
   // A GPU without TF32 computes such calls as other float32 calls, and one with TF32 is no slower.
   const double as_fp32 = GpuSeconds(op, {kind.op, "fp32", kind.form}, work);

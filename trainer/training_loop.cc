@@ -74,7 +74,8 @@ void TrainingLoop::Begin(const std::string& resolved_yaml, const ordered_json& c
   if (!run_.resolved.chosen.empty() && known.measured() && run_.config.memory.calibration.empty()) {
     measured_rates_ = RatesText(run_.config, known);
   }
-  const ordered_json plan = PlanObject(run_.config, *run_.model, step, predicted_seconds_, choices);
+  const ordered_json plan =
+      PlanObject(run_.config, *run_.model, step, known, predicted_seconds_, choices);
   directory_.Write("plan.json", plan.dump(1) + "\n");
   const ordered_json timeline = MemoryTimelineJson(step);
   directory_.Write("memory_timeline.json", timeline.dump() + "\n");

@@ -151,6 +151,20 @@ TEST(CostModel, Tf32IsNotSlowerThanFloat32) {
   EXPECT_EQ(seconds(conv, tf32, "NVIDIA T4", {7, 5}), seconds(conv, "", "NVIDIA T4", {7, 5}));
 }
 
+// Before 8.0, attention in 16 bits has no kernels for tensor cores.
+TEST(CostModel, AttentionBefore80IsThatOfFloat32) {
+  const auto seconds = [](const std::string& type, ComputeCapability capability) {
+    const Program program = graph::ParseProgram(
+        "program p\n  tensor %q: " + type +
+        "[8,1024,2304] input persistent\nforward\n  %y: " + type +
+        "[8,1024,768] = attention(%q, _, _, _) {causal=true, dropout=0.0, heads=12, "
+        "kv_heads=12}\n");
+    return Seconds(CostModel(DeviceRates::Gpu("NVIDIA T4", capability)), program);
+  };
+  EXPECT_GT(seconds("f16", {7, 5}), 5 * seconds("f16", {8, 0}));
+  EXPECT_NEAR(seconds("f16", {7, 5}) / seconds("f32", {7, 5}), 1, 0.3);
+}
+
 TEST(CostModel, EightBitProductsHaveRatesOfTheirOwn) {
   const auto product = [](const std::string& acc, const std::string& type) {
     return graph::ParseProgram(R"(program p

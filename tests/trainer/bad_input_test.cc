@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "runtime/cuda/cuda_device.h"
+#include "tests/support/expect_error.h"
 #include "tests/support/temp_folder.h"
 #include "tests/trainer/run_plimsoll.h"
 
@@ -127,20 +128,46 @@ TEST_F(BadInput, Tf32OnTheCpu) {
                 {"run.yaml:5: amp.dtype: tf32 needs a GPU", "device: cuda"});
 }
 
-// A GPU without matrix units for bf16 trains all the same.
-TEST_F(BadInput, Bf16OnOldGpus) {
-  const auto plan = [&](const char* dtype, const char* device) {
+// A GPU without matrix units for bf16 or TF32 trains all the same.
+TEST_F(BadInput, TypesWithoutMatrixUnits) {
+  const auto plan = [&](const char* dtype, std::vector<std::string> arguments) {
     const std::string yaml = std::string(kSound) + "amp: {dtype: " + dtype + "}\n";
-    const Outcome outcome = RunPlimsoll({"plan", File("run.yaml", yaml), "--device", device});
-    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
-    return outcome.err;
+    arguments.insert(arguments.begin(), {"plan", File("run.yaml", yaml), "--device"});
+    return ExpectExit(0, RunPlimsoll(arguments)).err;
   };
-  for (const char* device : {"v100", "t4"}) {
-    EXPECT_THAT(plan("bf16", device),
-                testing::HasSubstr("run.yaml:4: amp.dtype: the matrix units of the NVIDIA "));
-    EXPECT_THAT(plan("fp16", device), testing::Not(testing::HasSubstr("amp.dtype")));
+  for (const std::string dtype : {"bf16", "tf32"}) {
+    EXPECT_THAT(plan(dtype.c_str(), {"t4"}),
+                testing::HasSubstr("run.yaml:4: amp.dtype: the NVIDIA T4 has matrix units for fp16 "
+                                   "and none for " +
+                                   dtype));
+    EXPECT_EQ(plan(dtype.c_str(), {"a100"}), "");
+    ExpectText(plan(dtype.c_str(), {"a100", "--set", "debug.act_as=7.5"}),
+               {"amp.dtype: compute capability 7.5 (debug.act_as) has",
+                "; use fp16, or remove debug.act_as"});
   }
-  EXPECT_THAT(plan("bf16", "a100"), testing::Not(testing::HasSubstr("amp.dtype")));
+  EXPECT_EQ(plan("fp16", {"t4"}), "");
+}
+
+// Kernels are those that the GPU runs.
+TEST_F(BadInput, ActsAsAnotherGpu) {
+  const auto plan = [&](const std::string& capability, const char* device, const char* more = "") {
+    return RunPlimsoll({"plan", File("run.yaml", std::string(kSound) + more), "--device", device,
+                        "--set", "debug.act_as=" + capability});
+  };
+  for (const char* none : {"86", "3.5", "9.1"}) {
+    ExpectMistake(plan(none, "h200"),
+                  {"--set: debug.act_as: " + std::string(none) + ": no compute capability that",
+                   "there are 7.5, 8.0, 8.6"});
+  }
+  ExpectMistake(plan("9.0", "a100"),
+                {"debug.act_as: 9.0: a GPU of compute capability 8.0 doesn't run its kernels"});
+  ExpectMistake(plan("9.0", "b200"), {"debug.act_as: 9.0: a GPU of compute capability 10.0"});
+  ExpectExit(0, plan("12.0", "h200"));
+  const char* const fp8 = "amp:\n  dtype: bf16\n  fp8:\n    recipe: current\n";
+  ExpectMistake(
+      plan("8.6", "4090", fp8),
+      {"run.yaml:7: amp.fp8.recipe: current needs matrix units for 8-bit floats, which "
+       "compute capability 8.6 (debug.act_as) doesn't have; remove it, or remove debug.act_as"});
 }
 
 TEST_F(BadInput, EightBitLayers) {

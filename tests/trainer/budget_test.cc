@@ -255,6 +255,7 @@ TEST_F(BudgetCommand, PlanSaysWhoseRatesItsTimesAreBy) {
                         "the data sheet of an NVIDIA T4, never measured there)"));
   EXPECT_GT(PlanJson({"--device", "t4"})["predicted_step_ms"].get<double>(),
             PlanJson({"--device", "h200"})["predicted_step_ms"].get<double>());
+  EXPECT_EQ(PlanJson({"--device", "h200"})["rates"], "by built-in rates of an NVIDIA H200");
   EXPECT_THAT(Plan({"--set", "memory.calibrate=false"}).out,
               HasSubstr("(by built-in rates, memory.calibrate being false)"));
 }
@@ -549,7 +550,8 @@ TEST_F(BudgetCommand, Mistakes) {
   ExpectError(Plan({"--sweep", "3", "--budget", "1GiB"}), 2, {"leave out --budget"});
   ExpectError(Plan({"--ranks", "4", "--sweep", "3"}), 2, {"give no other question"});
   ExpectError(Plan({"--budget", "lots"}), 2, {"memory.budget"});
-  ExpectError(Plan({"--device", "h2000"}), 2, {"did you mean h200?", "there are cpu, v100"});
+  ExpectError(Plan({"--device", "h2000"}), 2, {"did you mean h200?", "there are cpu, t4"});
+  ExpectError(Plan({"--device", "v100"}), 2, {"no build has code for it", "there are cpu, t4"});
   ExpectError(Plan({"--budget", "1GiB", "--set", "train.micro_batch=auto"}), 2,
               {"train.micro_batch", "train.global_batch"});
   ExpectError(Plan({"--budget", "1GiB", "--set", "train.micro_batch=auto", "--set",

@@ -168,7 +168,9 @@ TEST(ConfigFor, ALargeModelOnASmallGpuHasItsWeightsOnTheHost) {
   EXPECT_THAT(written, testing::ContainsRegex(
                            "# Takes 1.[0-9]+ GiB of the GPU and 1?[0-9.]+ GiB of the host, "
                            "pinned.\n# By built-in rates a step of 256 tokens takes about [0-9.]+ "
-                           "ms, [0-9.k]+ tokens/s.\n# Next to frozen weights adapters take"));
+                           "ms, [0-9.k]+ tokens/s.\n# The rates are of an NVIDIA H200 without "
+                           "Hopper's kernels, scaled (.|\n)*, never\n?#? measured there.\n# Next "
+                           "to frozen weights adapters take"));
   RunConfig config = Loaded(written);
   EXPECT_EQ(config.memory.device, "4090");
   EXPECT_EQ(config.memory.weights, PlaceOrAuto::kHost);
@@ -209,7 +211,6 @@ TEST(ConfigFor, SaysWhetherThisBuildHasCodeForTheGpu) {
   EXPECT_THAT(Written("4090", "", build), HasSubstr("this build has code for it"));
   const std::string t4 = Written("t4", "", build);
   ExpectText(t4, {"this build has no code for it", "CUDA_ARCHITECTURES=75"});
-  EXPECT_THAT(Written("v100", "", build), HasSubstr("no build has code for it"));
 }
 
 TEST(ConfigFor, WithoutADeviceIsForWhatIsHere) {
@@ -458,6 +459,7 @@ TEST(ConfigFor, CardsHaveSeveralNames) {
   };
   for (const auto& [name, key] : names) EXPECT_STREQ(RequireGpu(name).key, key) << name;
   EXPECT_THROW(RequireGpu("3060ti"), UserError);
+  EXPECT_THROW(RequireGpu("Tesla V100"), UserError);
   EXPECT_THROW(RequireGpu("RTX 6000"), UserError);
   EXPECT_THROW(RequireGpu("a100-20gb"), UserError);
   EXPECT_THROW(RequireGpu(""), UserError);

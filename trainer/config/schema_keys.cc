@@ -582,7 +582,7 @@ void RunKeys(std::vector<Key>& keys) {
   debug.Add("act_as", &D::act_as,
             "On a GPU: choose kernels, and their memory, as on GPUs of this compute capability "
             "(`8.6`: an RTX 3090), to try what they would run. The GPU must run the build's code "
-            "all the same.");
+            "all the same, and have what these kernels take: only a Hopper acts as `9.0`.");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/resolve/bf16_warning.h"
+#include "trainer/resolve/dtype_warning.h"
 #include "trainer/resolve/from_config.h"
 #include "trainer/resolve/known_gpus.h"
 
@@ -31,7 +31,7 @@ config::Loaded LoadPlanned(const PlanCommand& command, const std::vector<std::st
   const auto load = [&](const std::string& gpu) {
     config::Loaded loaded = LoadRun(command.file, all, ranks);
     loaded.config.planned_gpu = gpu;
-    WarnOfBf16(loaded);
+    WarnOfDtype(loaded);
     return loaded;
   };
   if (command.device == "cpu") {

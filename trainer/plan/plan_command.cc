@@ -294,7 +294,7 @@ ExitCode PlanFixed(const Planned& planned, const PlanCommand& command,
       DataSpeedFrom(command, config, planned.rate, compiled, predicted);
   const std::optional<RanksCheck> check = CheckFor(command, *model, compiled);
   if (command.json || object != nullptr) {
-    ordered_json made = PlanObject(config, *model, step.Largest(), predicted);
+    ordered_json made = PlanObject(config, *model, step.Largest(), cost, predicted);
     if (data) made["data"] = DataSpeedJson(*data);
     if (!compiled.options.stages.empty()) {
       made["flops_per_step"] = step.Flops();
@@ -333,8 +333,8 @@ void PlanStages(const Planned& planned, const PlanCommand& command, ordered_json
       DataSpeedFrom(command, config, planned.rate, step.first, predicted);
   const std::optional<RanksCheck> check = CheckFor(command, plans.model(), step.first);
   if (command.json || object != nullptr) {
-    ordered_json made = PlanObject(planned.config, plans.model(), step.Largest(), predicted,
-                                   ChoicesJson(planned.config, config));
+    ordered_json made = PlanObject(planned.config, plans.model(), step.Largest(), plans.cost(),
+                                   predicted, ChoicesJson(planned.config, config));
     if (data) made["data"] = DataSpeedJson(*data);
     made["flops_per_step"] = step.Flops();
     made["stages"] = StageTable(step, plans.cost(), plans.Texts()).Json();
@@ -370,7 +370,8 @@ void PlanChosen(const Planned& planned, const PlanCommand& command,
   const RunConfig chosen_config = solver.ConfigOf(*chosen);
   const double predicted = chosen->exact->seconds;
   if (object != nullptr) {
-    *object = PlanObject(config, model, compiled, predicted, ChoicesJson(config, chosen_config));
+    *object = PlanObject(config, model, compiled, solver.cost(), predicted,
+                         ChoicesJson(config, chosen_config));
     return;
   }
   const CandidateTable table(solver, budget, chosen);
@@ -378,8 +379,8 @@ void PlanChosen(const Planned& planned, const PlanCommand& command,
       DataSpeedFrom(command, chosen_config, planned.rate, compiled, predicted);
   const std::optional<RanksCheck> check = CheckFor(command, model, compiled);
   if (command.json) {
-    ordered_json made =
-        PlanObject(config, model, compiled, predicted, ChoicesJson(config, chosen_config));
+    ordered_json made = PlanObject(config, model, compiled, solver.cost(), predicted,
+                                   ChoicesJson(config, chosen_config));
     if (data) made["data"] = DataSpeedJson(*data);
     made["fits"] = true;
     made["budget_bytes"] = budget.process();

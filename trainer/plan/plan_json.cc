@@ -12,6 +12,7 @@
 #include "trainer/plan/code_products.h"
 #include "trainer/plan/plan_decisions.h"
 #include "trainer/resolve/gpu_profile.h"
+#include "trainer/resolve/run_costs.h"
 
 namespace plimsoll::trainer {
 namespace {
@@ -83,8 +84,8 @@ ordered_json ByRoleJson(const memory::BytesByRole& bytes) {
 }
 
 ordered_json PlanObject(const config::RunConfig& config, const models::Model& model,
-                        const CompiledStep& compiled, double predicted_seconds,
-                        const ordered_json& choices) {
+                        const CompiledStep& compiled, const memory::CostModel& cost,
+                        double predicted_seconds, const ordered_json& choices) {
   const memory::MemoryPlan& plan = compiled.plan;
   const CompileOptions& options = compiled.options;
   ordered_json json = {
@@ -109,6 +110,7 @@ ordered_json PlanObject(const config::RunConfig& config, const models::Model& mo
       {"threads", options.threads},
       {"flops_per_step", compiled.flops_per_step},
       {"predicted_step_ms", predicted_seconds * 1e3},
+      {"rates", RatesText(config, cost)},
       {"choices", choices},
       {"decisions", DecisionsJson(compiled)},
       {"version", fmt::format("{} ({})", Version(), Commit())},

@@ -39,7 +39,7 @@ void ChoosePrecision(const Target& target, Choices& choices) {
   if (!target.gpu) {
     choices.Set("amp.dtype", "fp32",
                 "A CPU computes in float32: bf16 would save memory, and no time.");
-  } else if (target.capability.major >= 8) {
+  } else if (target.capability.multiplies_bf16()) {
     choices.Set("amp.dtype", "bf16",
                 "16-bit products at the tensor cores' full rate and with float32's range, so that "
                 "no loss scaling is needed; master weights are float32.");

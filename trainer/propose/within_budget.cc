@@ -84,16 +84,18 @@ std::string AdaptersText(const RunConfig& run, const memory::Budget& budget) {
 
 // Sentences about the solver's candidate, by built-in rates: "Takes 13.6 GiB of the GPU and 110 GiB
 // of the host, pinned."; "By built-in rates a step of 2097152 tokens takes about 11 min, 2.97k
-// tokens/s." If a step is long, adds a smaller batch with its time; if tensors are on the host,
-// adds the memory of training adapters.
+// tokens/s."; "The rates are of an NVIDIA H200." If a step is long, adds a smaller batch with its
+// time; if tensors are on the host, adds the memory of training adapters.
 std::vector<std::string> Outlook(StepSolver& solver, const memory::Candidate& candidate,
                                  const memory::Budget& budget) {
   const memory::ExactPlan& exact = *candidate.exact;
   const bool gpu = !budget.profile.device.empty();
+  const std::string of = solver.cost().rates().Origin();
   std::vector<std::string> lines = {
       fmt::format("Takes {}.", BytesText(budget.profile.ProcessBytes(exact.taken_bytes),
                                          exact.host_arena_bytes, gpu)),
-      fmt::format("By built-in rates {}.", StepText(solver.OptionsOf(candidate), exact.seconds))};
+      fmt::format("By built-in rates {}.", StepText(solver.OptionsOf(candidate), exact.seconds)),
+      of.empty() ? "" : fmt::format("The rates are {}.", of)};
   if (gpu) lines.push_back(SmallerBatch(solver, candidate));
   if (gpu && exact.host_arena_bytes > 0) {
     std::string adapters = AdaptersText(solver.ConfigOf(candidate), budget);

@@ -102,8 +102,8 @@ void RequireRoomForParameters(const RunConfig& config, const memory::Budget& bud
   std::string halves;
   if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
     RunConfig low = config;
-    low.amp.dtype = config::Dtype::kBf16;
-    halves = fmt::format("; with amp.dtype: bf16 they take {}",
+    low.amp.dtype = HalfFrom(config);
+    halves = fmt::format("; with amp.dtype: {} they take {}", ToString(low.amp.dtype),
                          FormatBytes(LeastOnDevice(low).parameters));
   }
   const bool of_card = MemoryLineOf(config).of_card;

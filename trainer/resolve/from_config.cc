@@ -232,7 +232,10 @@ config::Loaded LoadRunText(const std::string& text, const std::string& name,
     RequireGpu(config.memory.device, config.Origin("memory.device") + ": memory.device:");
   }
   if (!config.debug.act_as.empty() && !ParseComputeCapability(config.debug.act_as)) {
-    throw config.Error("debug.act_as", config.debug.act_as + ": no compute capability, as in 8.6");
+    throw config.Error("debug.act_as", config.debug.act_as +
+                                           ": no compute capability that this program has code "
+                                           "for; there are " +
+                                           ComputeCapabilityNames());
   }
   WarnOfHost(config, loaded.warnings);
   if (!config.model.init_from.empty()) {

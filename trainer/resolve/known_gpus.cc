@@ -14,8 +14,6 @@ namespace {
 
 // Sources: NVIDIA's data sheets, its list of compute capabilities, and nvidia-smi.
 constexpr KnownGpu kGpus[] = {
-    {"v100", "NVIDIA V100", {7, 0}, 16, 16160},
-    {"v100-32gb", "NVIDIA V100 32 GB", {7, 0}, 32, 32510},
     {"t4", "NVIDIA T4", {7, 5}, 16, 15360},
     {"a100", "NVIDIA A100 80 GB", {8, 0}, 80, 81920},
     {"a100-40gb", "NVIDIA A100 40 GB", {8, 0}, 40, 40960},
@@ -86,9 +84,14 @@ const KnownGpu& RequireGpu(const std::string& key, const std::string& option) {
     keys.push_back(gpu.key);
   }
   const std::string nearest = NearestName(key, keys);
-  throw UserError(fmt::format("{} {}: unknown{}; there are {}", option, Shortened(key),
-                              nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
-                              DeviceNames()));
+  std::string why = "unknown";
+  if (compact.starts_with("v100") || compact.starts_with("p100")) {
+    why = "has a compute capability before 7.5, where CUDA 13 begins: no build has code for it";
+  } else if (!nearest.empty()) {
+    why += fmt::format(" (did you mean {}?)", nearest);
+  }
+  throw UserError(
+      fmt::format("{} {}: {}; there are {}", option, Shortened(key), why, DeviceNames()));
 }
 
 }  // namespace plimsoll::trainer

@@ -21,12 +21,12 @@ struct KnownGpu {
 
 std::span<const KnownGpu> KnownGpus();
 
-// The values that --device takes: "cpu, v100, …".
+// The values that --device takes: "cpu, t4, …".
 std::string DeviceNames();
 
 // Finds the GPU by its key, by its maker's name, or by either with its memory: "RTX 4090",
-// "a100-80gb". `key` is the value of `option`. If no GPU has that name, a UserError suggests the
-// nearest name and lists all names.
+// "a100-80gb". `key` is the value of `option`. If no GPU has that name, a UserError says that
+// no build runs there, or suggests the nearest name, and lists all names.
 const KnownGpu& RequireGpu(const std::string& key, const std::string& option = "--device");
 
 }  // namespace plimsoll::trainer

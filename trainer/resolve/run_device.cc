@@ -92,6 +92,14 @@ std::optional<ComputeCapability> ActedBy(const config::RunConfig& config) {
   return asked ? asked : ActedCapability();
 }
 
+// The compute capability of the GPU that `config` names, or else of this machine's GPU, or else of
+// an NVIDIA H200.
+ComputeCapability OwnCapability(const config::RunConfig& config) {
+  if (!config.planned_gpu.empty()) return RequireGpu(config.planned_gpu).capability;
+  const std::optional<runtime::GpuMeter> meter = runtime::GpuMeter::Find();
+  return meter ? meter->Capability() : ComputeCapability();
+}
+
 }  // namespace
 
 std::optional<Card> CardFrom(const config::RunConfig& config) {
@@ -117,23 +125,55 @@ void ActAsAsked(const config::RunConfig& config) {
 }
 
 ComputeCapability CapabilityFrom(const config::RunConfig& config) {
+  if (const auto asked = ParseComputeCapability(config.debug.act_as)) {
+    const ComputeCapability own = OwnCapability(config);
+    if (!own.runs_kernels_of(*asked)) {
+      throw config.Error("debug.act_as",
+                         fmt::format("{}: a GPU of compute capability {} doesn't run its kernels",
+                                     asked->text(), own.text()));
+    }
+  }
   const auto acted = ActedBy(config);
   if (config.planned_gpu.empty()) return runtime::PresentCapability(acted);
-  return acted ? *acted : RequireGpu(config.planned_gpu).capability;
+  return acted.value_or(OwnCapability(config));
+}
+
+std::optional<MissingUnits> FindMissingUnits(const config::RunConfig& config,
+                                             bool (ComputeCapability::*has)() const) {
+  const std::string gpu = GpuFrom(config);
+  const ComputeCapability chosen = CapabilityFrom(config);
+  if (gpu.empty() || (chosen.*has)()) return std::nullopt;
+  const ComputeCapability own = OwnCapability(config);
+  if (!(own.*has)()) return MissingUnits{"the " + gpu, ""};
+  if (ActedBy(config)) {
+    return MissingUnits{fmt::format("compute capability {} (debug.act_as)", chosen.text()),
+                        "remove debug.act_as"};
+  }
+  return MissingUnits{fmt::format("this build for the features of {}", chosen.text()),
+                      fmt::format("build for those of {} (docs/gpus.md)", own.text())};
 }
 
 void RequireFp8Units(const config::RunConfig& config) {
   if (config.amp.fp8_recipe == config::Fp8Recipe::kNone) return;
-  const std::string gpu = GpuFrom(config);
-  if (gpu.empty() || CapabilityFrom(config).multiplies_float8()) return;
-  std::vector<const char*> others;
-  for (const KnownGpu& known : KnownGpus()) {
-    if (known.capability.multiplies_float8()) others.push_back(known.key);
+  const auto missing = FindMissingUnits(config, &ComputeCapability::multiplies_float8);
+  if (!missing) return;
+  std::string way_out = missing->way_out;
+  if (way_out.empty()) {
+    std::vector<const char*> others;
+    for (const KnownGpu& known : KnownGpus()) {
+      if (known.capability.multiplies_float8()) others.push_back(known.key);
+    }
+    way_out = fmt::format("take one of {}", fmt::join(others, ", "));
   }
   throw config.Error("amp.fp8.recipe",
-                     fmt::format("{} needs matrix units for 8-bit floats, which the {} doesn't "
-                                 "have; remove it, or take one of {}",
-                                 ToString(config.amp.fp8_recipe), gpu, fmt::join(others, ", ")));
+                     fmt::format("{} needs matrix units for 8-bit floats, which {} doesn't have; "
+                                 "remove it, or {}",
+                                 ToString(config.amp.fp8_recipe), missing->gpu, way_out));
+}
+
+config::Dtype HalfFrom(const config::RunConfig& config) {
+  return FindMissingUnits(config, &ComputeCapability::multiplies_bf16) ? config::Dtype::kFp16
+                                                                       : config::Dtype::kBf16;
 }
 
 namespace {

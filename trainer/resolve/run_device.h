@@ -57,9 +57,20 @@ std::optional<Card> CardFrom(const config::RunConfig& config);
 std::string GpuFrom(const config::RunConfig& config);
 // Makes this process act as debug.act_as says. Whatever runs kernels calls it before.
 void ActAsAsked(const config::RunConfig& config);
-// The compute capability for which `config` plans: debug.act_as, or that of the same GPU.
+// The compute capability for which `config` plans: debug.act_as, or that of the same GPU. Throws a
+// UserError if that GPU does not run kernels of debug.act_as.
 ComputeCapability CapabilityFrom(const config::RunConfig& config);
 
+// Matrix units that the run's kernels lack.
+struct MissingUnits {
+  std::string gpu;      // what lacks them: "the NVIDIA T4", "compute capability 7.5 (debug.act_as)"
+  std::string way_out;  // "remove debug.act_as"; empty if the GPU itself lacks them
+};
+// nullopt if the run's kernels have the units that `has` asks for, or if it runs on the CPU.
+std::optional<MissingUnits> FindMissingUnits(const config::RunConfig& config,
+                                             bool (ComputeCapability::*has)() const);
+// The 16-bit type that the run's matrix units multiply: bf16, or fp16 where they lack bf16.
+config::Dtype HalfFrom(const config::RunConfig& config);
 // Throws a UserError if the run has 8-bit linear layers and its GPU has no matrix units for them.
 void RequireFp8Units(const config::RunConfig& config);
 

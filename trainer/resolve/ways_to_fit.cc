@@ -13,6 +13,7 @@
 #include "trainer/resolve/gpu_profile.h"
 #include "trainer/resolve/knobs.h"
 #include "trainer/resolve/run_budget.h"
+#include "trainer/resolve/run_device.h"
 #include "trainer/resolve/smallest_stages.h"
 
 namespace plimsoll::trainer {
@@ -126,7 +127,7 @@ std::vector<Change> Changes(const RunConfig& config) {
     if (config.optimizer.state_dtype < dtype) add("optimizer.state_dtype", ToString(dtype));
   }
   if (config.amp.dtype == config::Dtype::kFp32 || config.amp.dtype == config::Dtype::kTf32) {
-    add("amp.dtype", "bf16");
+    add("amp.dtype", ToString(HalfFrom(config)));
   }
   for (const Knob& knob : Knobs()) {
     if (of_layout(knob)) AddChanges(knob, config, *model, changes);
